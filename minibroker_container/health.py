@@ -111,10 +111,9 @@ def addresses(proc: Path = _PROC) -> list[tuple[str, str]]:
     """
     listened: list[tuple[str, str]] = []
     for process in sorted(proc.glob("[0-9]*")):
-        words: list[str] = []
         with contextlib.suppress(OSError):  # The process may have ended since /proc was listed.
             words = (process / "cmdline").read_bytes().decode("utf-8", "surrogateescape").split("\0")
-        listened += _iterate_listened(words, process)
+            listened += _iterate_listened(words, process)
     return [address for address in listened if not address[0].endswith(":0")]
 
 

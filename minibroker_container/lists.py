@@ -125,8 +125,7 @@ def topics_to_create(environment: Mapping[str, str]) -> list[str]:
     separator = environment.get(_SEPARATOR, ",\n")
     topics: dict[str, str] = {}
     for entry in filter(None, map(str.strip, re.split(f"[{re.escape(separator)}]" if separator else "$", text))):
-        values, configs = _topic_parts(entry)
-        name, partitions, _, policy = values
+        (name, partitions, _, policy), configs = _topic_parts(entry)
         if policy:
             configs.insert(0, f"cleanup.policy={policy}")
         listed = f":{','.join(configs)}" if configs else ""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from minibroker_container.files import open_named_file
+from minibroker_container.vendors import AUTHORIZER
 
 NODE_CONFIG: Final = "/etc/redpanda/redpanda.yaml"
 BOOTSTRAP_CONFIG: Final = "/etc/redpanda/.bootstrap.yaml"
@@ -24,7 +25,6 @@ _ALL: Final = "0.0.0.0"  # noqa: S104 - as Redpanda's image does
 _KAFKA: Final = "kafka_api"
 _ABSENT: Final = (("schema_registry", "schema_registry_api", 8081), ("pandaproxy", "pandaproxy_api", 8082))
 _MECHANISMS: Final = "SCRAM-SHA-256,SCRAM-SHA-512"
-_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 class _Listener(NamedTuple):
@@ -66,12 +66,10 @@ def environment(arguments: Sequence[str], inherited: Mapping[str, str], warn: Ca
         "KAFKA_AUTO_CREATE_TOPICS_ENABLE": str(_is_true(automatic)).lower(),
         "MINIBROKER_LOG_LINES": inherited.get("MINIBROKER_LOG_LINES") or "redpanda",
     }
-    for key, name in (
-        ("default_topic_partitions", "KAFKA_NUM_PARTITIONS"),
-        ("log_segment_size", "KAFKA_LOG_SEGMENT_BYTES"),
-    ):
-        if key in settings:
-            variables[name] = str(settings[key])
+    if "default_topic_partitions" in settings:
+        variables["KAFKA_NUM_PARTITIONS"] = str(settings["default_topic_partitions"])
+    if "log_segment_size" in settings:
+        variables["KAFKA_LOG_SEGMENT_BYTES"] = str(settings["log_segment_size"])
     variables |= _security_variables(settings, inherited, warn)
     if _find_last_value(options, "seeds") or settings.get("seed_servers"):
         warn("--seeds: each container is a cluster of its own here; topics and records of one are not on the others")
@@ -242,7 +240,7 @@ def _security_variables(
     if superusers:
         variables["KAFKA_SUPER_USERS"] = ";".join(f"User:{superuser}" for superuser in superusers)
     if _is_true(settings.get("kafka_enable_authorization")) or _is_true(settings.get("enable_sasl")):
-        variables["KAFKA_AUTHORIZER_CLASS_NAME"] = _AUTHORIZER
+        variables["KAFKA_AUTHORIZER_CLASS_NAME"] = AUTHORIZER
     if _is_true(settings.get("admin_api_require_auth")) or settings.get("admin_api_tls"):
         warn("admin_api_require_auth, admin_api_tls: the admin API asks for no login here, and speaks no TLS")
     user, colon, credentials = inherited.get("RP_BOOTSTRAP_USER", "").partition(":")

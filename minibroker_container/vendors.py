@@ -51,7 +51,7 @@ _PORT: Final = re.compile(r"\d{1,5}", re.ASCII)
 _DEFAULT_PORT: Final = "9092"
 _SECRET_FILES: Final = re.compile(r"KAFKA_\w*(PASSWORD|PASSWORDS|USER|USERS|CLUSTER_ID)_FILE")
 _QUOTED_VALUE: Final = re.compile(r"""\s*(["'])(?P<value>[^"']*)\1\s*""")
-_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _ADMIN_API: Final = "MINIBROKER_ADMIN_API"
 _HTTP_SERVERS: Final = ("KAFKA_CONFLUENT_HTTP_SERVER_LISTENERS", "KAFKA_CONFLUENT_METADATA_SERVER_LISTENERS")
 _HTTP_LISTENER: Final = re.compile(r"http://(?P<host>[^:/]*):(?P<port>\d{1,5})", re.ASCII)
@@ -79,8 +79,7 @@ def translate(environment: Mapping[str, str], warn: Warn) -> dict[str, str]:
     for name, twin in _SYNONYMS.items():
         if variables.get(name):
             variables.setdefault(twin, variables[name])
-    role = _NODE_ROLES.get(variables.get("NODE_ROLE", ""))
-    if role is not None:
+    if role := _NODE_ROLES.get(variables.get("NODE_ROLE", "")):
         variables.setdefault("KAFKA_PROCESS_ROLES", role)
     for name in [name for name in variables if _SECRET_FILES.fullmatch(name) and variables[name]]:
         with open_named_file(name, variables.pop(name)) as file:
@@ -89,8 +88,8 @@ def translate(environment: Mapping[str, str], warn: Warn) -> dict[str, str]:
         variables["KAFKA_" + name.removeprefix("KAFKA_CFG_")] = variables.pop(name)
     authorizer = variables.get("KAFKA_AUTHORIZER_CLASS_NAME", "")
     if authorizer.startswith("io.confluent."):
-        warn(f"KAFKA_AUTHORIZER_CLASS_NAME: {authorizer} is Confluent's; {_AUTHORIZER} keeps the ACLs in its place")
-        variables["KAFKA_AUTHORIZER_CLASS_NAME"] = _AUTHORIZER
+        warn(f"KAFKA_AUTHORIZER_CLASS_NAME: {authorizer} is Confluent's; {AUTHORIZER} keeps the ACLs in its place")
+        variables["KAFKA_AUTHORIZER_CLASS_NAME"] = AUTHORIZER
     if "KAFKA_METRIC_REPORTERS" in variables and any(map(_CP_SERVER.fullmatch, variables)):
         variables.setdefault(_HTTP_SERVERS[0], _CP_SERVER_HTTP)
     _add_kraft_names(variables)

@@ -233,12 +233,10 @@ class _Decoder(_Generator):
         if self.flexible:
             self.emit_line(f"{length} -= 1")
         self.emit_line(f"q = p + {length}")
-        # The compact form allows longer strings, but Kafka limits them to the maximum of the plain form.
-        fits = (
-            f"p <= q <= end and {length} <= {p.MAX_STRING_BYTES}"
-            if kind is p.STRING and self.flexible
-            else "p <= q <= end"
-        )
+        fits = "p <= q <= end"
+        if kind is p.STRING and self.flexible:
+            # The compact form allows longer strings, but Kafka limits them to the maximum of the plain form.
+            fits += f" and {length} <= {p.MAX_STRING_BYTES}"
         value = "str(buf[p:q], 'utf-8')" if kind is p.STRING else "buf[p:q]"
         self.emit_line(f"if {fits}: {target} = {value}; p = q")
         if null:

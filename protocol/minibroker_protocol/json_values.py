@@ -1,6 +1,7 @@
 """Converts values for JSON: field names as in Kafka's definitions, bytes, and large numbers."""
 
 import base64
+import contextlib
 from functools import cache
 from typing import Final
 
@@ -9,12 +10,9 @@ _LARGEST: Final = 2**53
 
 def bytes_json(data: bytes) -> str | dict[str, str]:
     """Return bytes as text if they are printable, or else as Base64."""
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        text = "\0"
-    if text.isprintable() or not text:
-        return text
+    with contextlib.suppress(UnicodeDecodeError):
+        if (text := data.decode()).isprintable():
+            return text
     return {"base64": base64.b64encode(data).decode()}
 
 

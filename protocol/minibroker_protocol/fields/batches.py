@@ -7,35 +7,8 @@ from typing import Final
 from zlib import crc32
 
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.fields import notes
-from minibroker_protocol.fields.tree import (
-    ARRAY,
-    BATCH,
-    BYTES,
-    COMPRESSED,
-    CONTENT,
-    COUNT,
-    DEFAULT_LIMITS,
-    INT8,
-    INT16,
-    INT32,
-    INT64,
-    LENGTH,
-    NOT_OPENED,
-    RECORD,
-    STRUCT,
-    TEXT,
-    UINT32,
-    UNKNOWN,
-    VARLONG,
-    Budget,
-    Cursor,
-    DecompressedSpace,
-    Limits,
-    Node,
-    Note,
-    raise_decode_error,
-)
+from minibroker_protocol.fields import notes, tree
+from minibroker_protocol.fields.tree import Budget, Cursor, DecompressedSpace, Limits, Node, Note, raise_decode_error
 from minibroker_protocol.records.compression import decompress
 from minibroker_protocol.records.header import (
     CODEC_MASK,
@@ -58,7 +31,7 @@ from minibroker_protocol.records.header import (
 )
 from minibroker_protocol.records.varint import decode_varint
 
-_CRC_FROM: Final = INT64.size + INT32.size + UINT32.size
+_CRC_FROM: Final = tree.INT64.size + tree.INT32.size + tree.UINT32.size
 
 
 def message_fields(cursor: Cursor, limits: Limits, name: str, parent: Node) -> None:
@@ -83,7 +56,7 @@ def message_node(cursor: Cursor, name: str, header: BatchHeader, offset: str, ti
     try:
         _add_fields(cursor, node, header, offset, timestamp)
         if cursor.left:
-            node.add(cursor.remaining_leaf("(unknown)", UNKNOWN, f"{cursor.left} bytes behind the value"))
+            node.add(cursor.remaining_leaf("(unknown)", tree.UNKNOWN, f"{cursor.left} bytes behind the value"))
     except DecodeError as error:
         node.add(cursor.error_leaf(error))
     return node
@@ -91,21 +64,23 @@ def message_node(cursor: Cursor, name: str, header: BatchHeader, offset: str, ti
 
 def _add_fields(cursor: Cursor, node: Node, header: BatchHeader, offset: str, timestamp: Note) -> None:
     computed = crc32(cursor.data[cursor.at + _CRC_FROM : cursor.end])
-    node.add(cursor.number("offset", INT64, "Message.offset", offset))
-    node.add(cursor.number("message_size", INT32, "Message.message_size", "bytes that follow"))
-    crc = node.add(cursor.number("crc", UINT32, "Message.crc", "CRC-32 of what follows"))
+    node.add(cursor.number("offset", tree.INT64, "Message.offset", offset))
+    node.add(cursor.number("message_size", tree.INT32, "Message.message_size", "bytes that follow"))
+    crc = node.add(cursor.number("crc", tree.UINT32, "Message.crc", "CRC-32 of what follows"))
     if computed != header.crc:
         crc.fault = f"crc: stored {header.crc}, but the bytes have {computed}"
-    node.add(cursor.number("magic", INT8, "Message.magic", f"message format v{header.magic}"))
+    node.add(cursor.number("magic", tree.INT8, "Message.magic", f"message format v{header.magic}"))
     bits = notes.message_attributes_note(header)
-    node.add(cursor.number("attributes", INT8, "Message.attributes", lambda value: f"{bits}; bits {value & 0xFF:b}"))
+    node.add(
+        cursor.number("attributes", tree.INT8, "Message.attributes", lambda value: f"{bits}; bits {value & 0xFF:b}")
+    )
     if header.magic != MAGIC_V0:
-        node.add(cursor.number("timestamp", INT64, "Message.timestamp", timestamp))
-    _add_bytes(cursor, node, "key", "Message.key", INT32)
-    value = _add_bytes(cursor, node, "value", "Message.value", INT32)
+        node.add(cursor.number("timestamp", tree.INT64, "Message.timestamp", timestamp))
+    _add_bytes(cursor, node, "key", "Message.key", tree.INT32)
+    value = _add_bytes(cursor, node, "value", "Message.value", tree.INT32)
     if header.attributes & CODEC_MASK and value.children is not None:
         for content in value.children[1:]:
-            content.type = COMPRESSED
+            content.type = tree.COMPRESSED
             content.note = f"a message set under {codec_name(header)}"
 
 
@@ -114,7 +89,7 @@ def _open_payload(
 ) -> None:
     """Decompress a payload, and add the nodes of its content."""
     try:
-        if payload.type != COMPRESSED:
+        if payload.type != tree.COMPRESSED:
             raise_decode_error("value: none, in a compressed message")
         if header.magic != MAGIC_V2 and header.codec is CompressionCodec.ZSTD:
             raise_decode_error(f"attributes: a wrapper of format v{header.magic} may not be under zstd")
@@ -161,31 +136,31 @@ def _find_last_offset(cursor: Cursor) -> int:
     """Return the offset of the last complete message."""
     at, offset = cursor.at, 0
     while cursor.end - at > MAGIC_AT:
-        (size,) = INT32.unpack_from(cursor.data, at + LENGTH_AT)
+        (size,) = tree.INT32.unpack_from(cursor.data, at + LENGTH_AT)
         if not MIN_MESSAGE_LENGTH <= size <= cursor.end - at - LOG_OVERHEAD:
             break
-        (offset,) = INT64.unpack_from(cursor.data, at)
+        (offset,) = tree.INT64.unpack_from(cursor.data, at)
         at += LOG_OVERHEAD + size
     return offset
 
 
 _RECORDS_PER_LEAF: Final = 1_000
-_MARKER_VALUE: Final = INT16.size + INT32.size
+_MARKER_VALUE: Final = tree.INT16.size + tree.INT32.size
 
 _HEADER: Final[tuple[tuple[str, Struct, Callable[[BatchHeader], str]], ...]] = (
-    ("base_offset", INT64, lambda _: "set by the broker"),
-    ("batch_length", INT32, lambda _: "bytes that follow"),
-    ("partition_leader_epoch", INT32, lambda _: "set by the broker"),
-    ("magic", INT8, lambda _: "message format v2"),
-    ("crc", UINT32, lambda _: "CRC-32C of what follows"),
-    ("attributes", INT16, notes.attributes_note),
-    ("last_offset_delta", INT32, lambda header: f"the last offset is {header.last_offset}"),
-    ("base_timestamp", INT64, notes.base_timestamp_note),
-    ("max_timestamp", INT64, notes.max_timestamp_note),
-    ("producer_id", INT64, lambda header: "of an idempotent producer" if header.has_producer_id else "none"),
-    ("producer_epoch", INT16, lambda header: "its epoch" if header.has_producer_id else "none"),
-    ("base_sequence", INT32, notes.sequence_note),
-    ("record_count", INT32, lambda _: "records that follow"),
+    ("base_offset", tree.INT64, lambda _: "set by the broker"),
+    ("batch_length", tree.INT32, lambda _: "bytes that follow"),
+    ("partition_leader_epoch", tree.INT32, lambda _: "set by the broker"),
+    ("magic", tree.INT8, lambda _: "message format v2"),
+    ("crc", tree.UINT32, lambda _: "CRC-32C of what follows"),
+    ("attributes", tree.INT16, notes.attributes_note),
+    ("last_offset_delta", tree.INT32, lambda header: f"the last offset is {header.last_offset}"),
+    ("base_timestamp", tree.INT64, notes.base_timestamp_note),
+    ("max_timestamp", tree.INT64, notes.max_timestamp_note),
+    ("producer_id", tree.INT64, lambda header: "of an idempotent producer" if header.has_producer_id else "none"),
+    ("producer_epoch", tree.INT16, lambda header: "its epoch" if header.has_producer_id else "none"),
+    ("base_sequence", tree.INT32, notes.sequence_note),
+    ("record_count", tree.INT32, lambda _: "records that follow"),
 )
 assert sum(layout.size for _, layout, _ in _HEADER) == RECORD_BATCH_OVERHEAD
 
@@ -204,7 +179,7 @@ def record_set(cursor: Cursor, limits: Limits, parent: Node, *, is_whole: bool =
         # The size is 0 if the length field is truncated.
         size = 0
         if cursor.left > MAGIC_AT:
-            size = LOG_OVERHEAD + int(INT32.unpack_from(cursor.data, cursor.at + LENGTH_AT)[0])
+            size = LOG_OVERHEAD + int(tree.INT32.unpack_from(cursor.data, cursor.at + LENGTH_AT)[0])
         error = ""
         if not size or size > cursor.left:
             if not is_whole:
@@ -221,7 +196,7 @@ def record_set(cursor: Cursor, limits: Limits, parent: Node, *, is_whole: bool =
             return
         batch_cursor = cursor.sub_cursor(size, "batch")
         if cursor.data[batch_cursor.at + MAGIC_AT] == MAGIC_V2:
-            node = parent.add(Node(f"[{index}]", BATCH, batch_cursor.at, batch_cursor.end, about="RecordBatch"))
+            node = parent.add(Node(f"[{index}]", tree.BATCH, batch_cursor.at, batch_cursor.end, about="RecordBatch"))
             batch_fields(batch_cursor, limits, node)
         else:
             message_fields(batch_cursor, limits, f"[{index}]", parent)
@@ -233,7 +208,7 @@ def batch_fields(cursor: Cursor, limits: Limits, node: Node) -> None:
     try:
         header = add_header(cursor, node)
         if header.codec is not CompressionCodec.NONE:
-            payload = node.add(cursor.leaf("records", COMPRESSED, cursor.left, None, "RecordBatch.records"))
+            payload = node.add(cursor.leaf("records", tree.COMPRESSED, cursor.left, None, "RecordBatch.records"))
             payload.note = f"compressed with {header.codec.name.lower()}, all together"
             _open_payload(
                 cursor, payload, header, limits, lambda content: record_nodes(content, header, limits.first_record)
@@ -277,9 +252,9 @@ def record_nodes(cursor: Cursor, header: BatchHeader, first: int = 0) -> Iterato
         if cursor.is_used_up:
             yield cursor.unopened_leaf(f"{header.record_count - index} records: the tree would be too large")
             return
-        node = Node(f"[{index}]", RECORD, cursor.at, cursor.at, about="Record")
+        node = Node(f"[{index}]", tree.RECORD, cursor.at, cursor.at, about="Record")
         try:
-            length = cursor.varint(LENGTH, "Record.length", "bytes that follow")
+            length = cursor.varint(tree.LENGTH, "Record.length", "bytes that follow")
             node.add(length)
             node.end = cursor.at
             record_cursor = cursor.sub_cursor(length.value, f"record {index}")
@@ -320,13 +295,13 @@ def _skip_records(cursor: Cursor, first: int, count: int) -> Node:
     except DecodeError as error:
         return cursor.error_leaf(DecodeError(f"a record from {first} to {first + count - 1}: {error}"))
     start, cursor.at = cursor.at, at
-    return Node("(not opened)", NOT_OPENED, start, at, f"records {first} to {first + count - 1}")
+    return Node("(not opened)", tree.NOT_OPENED, start, at, f"records {first} to {first + count - 1}")
 
 
 def _add_record(cursor: Cursor, header: BatchHeader, node: Node) -> None:
-    node.add(cursor.number("attributes", INT8, "Record.attributes", "no bit is in use"))
+    node.add(cursor.number("attributes", tree.INT8, "Record.attributes", "no bit is in use"))
     timestamp_note = partial(notes.record_timestamp_note, header=header)
-    node.add(cursor.varint("timestamp_delta", "Record.timestamp_delta", timestamp_note, kind=VARLONG))
+    node.add(cursor.varint("timestamp_delta", "Record.timestamp_delta", timestamp_note, kind=tree.VARLONG))
     delta = node.add(
         cursor.varint("offset_delta", "Record.offset_delta", lambda delta: f"offset {header.base_offset + delta}")
     )
@@ -334,14 +309,14 @@ def _add_record(cursor: Cursor, header: BatchHeader, node: Node) -> None:
     key = _add_bytes(cursor, node, "key", "Record.key")
     control_name = control_type(key.value and bytes(key.value))[0] if header.is_control else ""
     if header.is_control and key.value is not None and len(key.value) == CONTROL_KEY.size:
-        version = ("version", INT16, "ControlRecord.version", "of the control record's key")
-        _open_marker(cursor, key, version, ("type", INT16, "ControlRecord.type", control_name))
+        version = ("version", tree.INT16, "ControlRecord.version", "of the control record's key")
+        _open_marker(cursor, key, version, ("type", tree.INT16, "ControlRecord.type", control_name))
         node.note = control_name
     value = _add_bytes(cursor, node, "value", "Record.value")
     if control_name in MARKER_TYPES and value.value is not None and len(value.value) == _MARKER_VALUE:
-        version = ("version", INT16, "EndTransactionMarker.version", "of the marker's value")
+        version = ("version", tree.INT16, "EndTransactionMarker.version", "of the marker's value")
         about = "EndTransactionMarker.coordinator_epoch"
-        epoch = ("coordinator_epoch", INT32, about, "of the coordinator that wrote it")
+        epoch = ("coordinator_epoch", tree.INT32, about, "of the coordinator that wrote it")
         _open_marker(cursor, value, version, epoch)
     _add_headers(cursor, node)
 
@@ -351,14 +326,16 @@ def _add_bytes(cursor: Cursor, parent: Node, name: str, about: str, layout: Stru
 
     The length is a varint, unless `layout` is given.
     """
-    with cursor.open_node(parent, name, BYTES, about) as node:
+    with cursor.open_node(parent, name, tree.BYTES, about) as node:
         length_about, note = f"{about}_length", notes.length_note(name.rpartition("_")[2])
         length = node.add(
-            cursor.number(LENGTH, layout, length_about, note) if layout else cursor.varint(LENGTH, length_about, note)
+            cursor.number(tree.LENGTH, layout, length_about, note)
+            if layout
+            else cursor.varint(tree.LENGTH, length_about, note)
         )
         if length.value > 0:
             content = cursor.data[cursor.at : cursor.at + length.value]
-            node.add(cursor.leaf(CONTENT, BYTES, length.value, content, about))
+            node.add(cursor.leaf(tree.CONTENT, tree.BYTES, length.value, content, about))
     if length.value < 0:
         node.note = "null"
     else:
@@ -376,28 +353,28 @@ def _open_marker(cursor: Cursor, node: Node, *fields: tuple[str, Struct, str, st
 
 
 def _add_headers(cursor: Cursor, record: Node) -> None:
-    headers = Node("headers", ARRAY, cursor.at, cursor.at, about="Record.headers")
-    count = headers.add(cursor.varint(COUNT, "Record.header_count", "headers that follow"))
+    headers = Node("headers", tree.ARRAY, cursor.at, cursor.at, about="Record.headers")
+    count = headers.add(cursor.varint(tree.COUNT, "Record.header_count", "headers that follow"))
     headers.value, headers.end = count.value, cursor.at
     record.add(headers)
     if not 0 <= count.value <= cursor.left:
         raise DecodeError(f"header count: {count.value}, but {cursor.left} bytes are left")
     for index in range(count.value):
         try:
-            with cursor.open_node(headers, f"[{index}]", STRUCT, "Record.headers") as node:
+            with cursor.open_node(headers, f"[{index}]", tree.STRUCT, "Record.headers") as node:
                 key = _add_bytes(cursor, node, "header_key", "Record.header_key")
                 if key.value is None:
                     raise DecodeError("header key length: negative")
                 key.type = "STRING"
                 for content in (key.children or ())[1:]:
-                    content.type = TEXT
+                    content.type = tree.TEXT
                 _add_bytes(cursor, node, "header_value", "Record.header_value")
         finally:
             headers.end = cursor.at
 
 
-def record_set_tree(data: memoryview, limits: Limits = DEFAULT_LIMITS) -> Node:
+def record_set_tree(data: memoryview, limits: Limits = tree.DEFAULT_LIMITS) -> Node:
     """Return the tree of a file's complete batches, in any format. Positions count from the first byte of the file."""
-    root = Node("batches", STRUCT, 0, len(data))
+    root = Node("batches", tree.STRUCT, 0, len(data))
     record_set(Cursor(data, 0, len(data), Budget(limits.record_fields)), limits, root, is_whole=True)
     return root

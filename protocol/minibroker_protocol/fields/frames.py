@@ -8,21 +8,9 @@ from typing import Any, Final
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.fields import tree
 from minibroker_protocol.fields.structures import MessageWalker, declaration_path, tagged_fields
-from minibroker_protocol.fields.tree import (
-    CONTENT,
-    DEFAULT_LIMITS,
-    INT16,
-    INT32,
-    LENGTH,
-    STRUCT,
-    TEXT,
-    UNKNOWN,
-    Budget,
-    Cursor,
-    Limits,
-    Node,
-)
+from minibroker_protocol.fields.tree import Budget, Cursor, Limits, Node
 from minibroker_protocol.messages import Messages, messages_of
 from minibroker_protocol.schema import schema_of
 
@@ -37,14 +25,14 @@ def declared_messages(api_key: int) -> Messages | None:
         return None
 
 
-def request_fields(frame: bytes | bytearray | memoryview, limits: Limits = DEFAULT_LIMITS) -> Node:
+def request_fields(frame: bytes | bytearray | memoryview, limits: Limits = tree.DEFAULT_LIMITS) -> Node:
     """Return the tree of a request: the frame length, the header (version 0, 1 or 2) and the body."""
     view = memoryview(frame)
-    root = Node("request", STRUCT, 0, len(view))
+    root = Node("request", tree.STRUCT, 0, len(view))
     cursor = Cursor(view, 0, len(view), Budget(limits.fields))
     try:
         _add_length(cursor, root)
-        with cursor.open_node(root, "header", STRUCT, "RequestHeader") as header:
+        with cursor.open_node(root, "header", tree.STRUCT, "RequestHeader") as header:
             key, version, declared = _add_request_header(cursor, header)
         root.name = f"{_api_name(key)} v{version} request"
         _add_body(cursor, root, key, declared and declared.request, version, limits)
@@ -54,19 +42,19 @@ def request_fields(frame: bytes | bytearray | memoryview, limits: Limits = DEFAU
 
 
 def response_fields(
-    api_key: int, version: int, frame: bytes | bytearray | memoryview, limits: Limits = DEFAULT_LIMITS
+    api_key: int, version: int, frame: bytes | bytearray | memoryview, limits: Limits = tree.DEFAULT_LIMITS
 ) -> Node:
     """Return the tree of the response to a request of this API and version.
 
     The response to an ApiVersions request with an unsupported version is in version 0 (KIP-511).
     """
     view = memoryview(frame)
-    root = Node(f"{_api_name(api_key)} v{version} response", STRUCT, 0, len(view))
+    root = Node(f"{_api_name(api_key)} v{version} response", tree.STRUCT, 0, len(view))
     cursor = Cursor(view, 0, len(view), Budget(limits.fields))
     try:
         _add_length(cursor, root)
-        with cursor.open_node(root, "header", STRUCT, "ResponseHeader") as header:
-            header.add(cursor.number("correlation_id", INT32, "ResponseHeader.correlation_id"))
+        with cursor.open_node(root, "header", tree.STRUCT, "ResponseHeader") as header:
+            header.add(cursor.number("correlation_id", tree.INT32, "ResponseHeader.correlation_id"))
         declared = declared_messages(api_key)
         if api_key == ApiKey.API_VERSIONS and bytes(view[cursor.at : cursor.at + 2]) == _UNSUPPORTED_VERSION:
             version = 0
@@ -87,25 +75,25 @@ def _api_name(api_key: int) -> str:
 
 
 def _add_length(cursor: Cursor, root: Node) -> None:
-    length = root.add(cursor.number(LENGTH, INT32, "Frame.length", "bytes that follow"))
+    length = root.add(cursor.number(tree.LENGTH, tree.INT32, "Frame.length", "bytes that follow"))
     if length.value != cursor.left:
         length.fault = f"{length.value} bytes are to follow, and {cursor.left} are here"
 
 
 def _add_request_header(cursor: Cursor, header: Node) -> tuple[int, int, Messages | None]:
     """Add the fields of a request header. Return the API key, the version, and the message classes of the API."""
-    key = header.add(cursor.number("request_api_key", INT16, "RequestHeader.request_api_key", _api_name))
-    version = header.add(cursor.number("request_api_version", INT16, "RequestHeader.request_api_version"))
-    header.add(cursor.number("correlation_id", INT32, "RequestHeader.correlation_id"))
+    key = header.add(cursor.number("request_api_key", tree.INT16, "RequestHeader.request_api_key", _api_name))
+    version = header.add(cursor.number("request_api_version", tree.INT16, "RequestHeader.request_api_version"))
+    header.add(cursor.number("correlation_id", tree.INT32, "RequestHeader.correlation_id"))
     declared = declared_messages(key.value)
     if key.value == ApiKey.CONTROLLED_SHUTDOWN and version.value == 0:
         return key.value, version.value, declared
     with cursor.open_node(header, "client_id", "STRING", "RequestHeader.client_id") as client_id:
-        length = client_id.add(cursor.number(LENGTH, INT16))
+        length = client_id.add(cursor.number(tree.LENGTH, tree.INT16))
         if length.value < -1:
             raise DecodeError(f"client_id: length {length.value}")
         if length.value > 0:
-            client_id.add(cursor.leaf(CONTENT, TEXT, length.value, None, "RequestHeader.client_id"))
+            client_id.add(cursor.leaf(tree.CONTENT, tree.TEXT, length.value, None, "RequestHeader.client_id"))
     try:
         client_id.value = None if length.value < 0 else str(cursor.data[length.end : cursor.at], "utf-8")
     except UnicodeDecodeError as error:
@@ -117,7 +105,7 @@ def _add_request_header(cursor: Cursor, header: Node) -> tuple[int, int, Message
 
 def _add_header_tags(cursor: Cursor, header: Node) -> None:
     try:
-        tagged_fields(cursor, header, {}, MessageWalker(0, flexible=True, limits=DEFAULT_LIMITS))
+        tagged_fields(cursor, header, {}, MessageWalker(0, flexible=True, limits=tree.DEFAULT_LIMITS))
     finally:
         header.end = cursor.at
 
@@ -126,7 +114,7 @@ def _add_body(cursor: Cursor, root: Node, api_key: int, cls: type[Any] | None, v
     if cls is None or version not in schema_of(cls).versions:
         raise DecodeError(f"{_api_name(api_key)} v{version} is not known here")
     walk = MessageWalker(version, flexible=version in schema_of(cls).flexible, limits=limits)
-    with cursor.open_node(root, "body", STRUCT, declaration_path(cls)) as body:
+    with cursor.open_node(root, "body", tree.STRUCT, declaration_path(cls)) as body:
         walk.add_structure(cursor, body, cls)
     if cursor.left:
-        root.add(cursor.remaining_leaf("(unknown)", UNKNOWN, f"{cursor.left} bytes behind the last field"))
+        root.add(cursor.remaining_leaf("(unknown)", tree.UNKNOWN, f"{cursor.left} bytes behind the last field"))

@@ -6,37 +6,13 @@ from functools import cache
 from typing import Any, Final
 
 from minibroker_protocol import primitives as p
-from minibroker_protocol.coordinator_records.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-)
+from minibroker_protocol.coordinator_records import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.fields import tree
 from minibroker_protocol.fields.batches import record_set
 from minibroker_protocol.fields.notes import format_time
-from minibroker_protocol.fields.tree import (
-    ARRAY,
-    BYTES,
-    CONTENT,
-    COUNT,
-    DEFAULT_LIMITS,
-    INT16,
-    INT32,
-    LENGTH,
-    PRESENCE,
-    SIZE,
-    STRUCT,
-    TAG,
-    TAGGED_FIELDS,
-    TEXT,
-    UNKNOWN,
-    Budget,
-    Cursor,
-    Limits,
-    Node,
-    TooManyFieldsError,
-    raise_decode_error,
-)
+from minibroker_protocol.fields.tree import Budget, Cursor, Limits, Node, TooManyFieldsError, raise_decode_error
 from minibroker_protocol.primitives import MAX_TAGGED_FIELDS
 from minibroker_protocol.schema import Field, fields_of, schema_of
 
@@ -119,7 +95,7 @@ class MessageWalker:
             node = cursor.uvarint(name)
             node.note = "one more than the number; 0 is null"
             return node, node.value - 1
-        node = cursor.number(name, INT16 if prefix == "h" else INT32)
+        node = cursor.number(name, tree.INT16 if prefix == "h" else tree.INT32)
         return node, node.value
 
     def _add_sized(self, cursor: Cursor, parent: Node, field: Field, about: str, *, may_be_null: bool) -> None:
@@ -127,7 +103,7 @@ class MessageWalker:
         assert isinstance(kind, p.WireType)
         name = f"COMPACT_{kind.name}" if self.flexible else kind.name
         with cursor.open_node(parent, field.name, name, about) as node:
-            prefix, size = self._read_length(cursor, LENGTH, kind.prefix)
+            prefix, size = self._read_length(cursor, tree.LENGTH, kind.prefix)
             node.add(prefix)
             is_too_long = kind is p.STRING and self.flexible and size > p.MAX_STRING_BYTES
             if size < -1 or size > cursor.left or is_too_long or (size < 0 and not may_be_null):
@@ -150,9 +126,9 @@ class MessageWalker:
     ) -> None:
         cls = field.kind
         assert not isinstance(cls, p.WireType)
-        with cursor.open_node(parent, field.name, STRUCT, about) as node:
+        with cursor.open_node(parent, field.name, tree.STRUCT, about) as node:
             if may_be_null:
-                presence = node.add(cursor.leaf(PRESENCE, "INT8", 1))
+                presence = node.add(cursor.leaf(tree.PRESENCE, "INT8", 1))
                 presence.value = int.from_bytes(cursor.data[presence.start : presence.end], signed=True)
                 if presence.value < 0 or (in_tag and presence.value == 0):
                     node.note = "null"
@@ -160,9 +136,9 @@ class MessageWalker:
             self.add_structure(cursor, node, cls)
 
     def _add_array(self, cursor: Cursor, parent: Node, field: Field, about: str, *, may_be_null: bool) -> None:
-        name = f"COMPACT_{ARRAY}" if self.flexible else ARRAY
+        name = f"COMPACT_{tree.ARRAY}" if self.flexible else tree.ARRAY
         with cursor.open_node(parent, field.name, name, about) as node:
-            prefix, count = self._read_length(cursor, COUNT, "i")
+            prefix, count = self._read_length(cursor, tree.COUNT, "i")
             node.add(prefix)
             if count < -1 or count > cursor.left or (count < 0 and not may_be_null):
                 raise DecodeError(f"{field.name}: count {count} with {cursor.left} bytes left")
@@ -185,8 +161,8 @@ def tagged_fields(
     cursor: Cursor, parent: Node, tagged_places: Mapping[int, tuple[Field, str]], walk: MessageWalker
 ) -> None:
     """Add a section of tagged fields (KIP-482). Declared fields are added by name, and all others as bytes."""
-    with cursor.open_node(parent, "tagged_fields", TAGGED_FIELDS, "(tagged fields)") as section:
-        count = section.add(cursor.uvarint(COUNT))
+    with cursor.open_node(parent, "tagged_fields", tree.TAGGED_FIELDS, "(tagged fields)") as section:
+        count = section.add(cursor.uvarint(tree.COUNT))
         if count.value > MAX_TAGGED_FIELDS:
             raise DecodeError(f"{count.value} tagged fields in one section, more than {MAX_TAGGED_FIELDS}")
         section.value = count.value
@@ -198,14 +174,14 @@ def tagged_fields(
 def _add_tagged_field(
     cursor: Cursor, node: Node, tagged_places: Mapping[int, tuple[Field, str]], walk: MessageWalker
 ) -> None:
-    tag = node.add(cursor.uvarint(TAG))
+    tag = node.add(cursor.uvarint(tree.TAG))
     node.value = tag.value
-    size = node.add(cursor.uvarint(SIZE))
+    size = node.add(cursor.uvarint(tree.SIZE))
     field_cursor = cursor.sub_cursor(size.value, f"tag {tag.value}")
     if tag.value not in tagged_places:
         node.name = f"tag {tag.value}"
         node.note = "unknown tag"
-        node.add(field_cursor.remaining_leaf(CONTENT, UNKNOWN, "a tagged field that is not known here"))
+        node.add(field_cursor.remaining_leaf(tree.CONTENT, tree.UNKNOWN, "a tagged field that is not known here"))
         return
     field, about = tagged_places[tag.value]
     node.name = field.name
@@ -220,7 +196,7 @@ def _add_tagged_field(
 def _add_text(cursor: Cursor, node: Node) -> None:
     view = cursor.data[cursor.at : cursor.end]
     if len(view):
-        node.add(cursor.leaf(CONTENT, TEXT, len(view)))
+        node.add(cursor.leaf(tree.CONTENT, tree.TEXT, len(view)))
     try:
         node.value = str(view, "utf-8")
     except UnicodeDecodeError as error:
@@ -233,7 +209,7 @@ def _add_bytes(cursor: Cursor, node: Node, about: str) -> None:
         return
     cls = _PAYLOADS.get(about)
     payload = payload_node(Cursor(cursor.data, cursor.at, cursor.end, cursor.budget), cls) if cls else None
-    node.add(payload or cursor.leaf(CONTENT, BYTES, cursor.left))
+    node.add(payload or cursor.leaf(tree.CONTENT, tree.BYTES, cursor.left))
 
 
 def payload_node(cursor: Cursor, cls: type[Any]) -> Node | None:
@@ -242,12 +218,12 @@ def payload_node(cursor: Cursor, cls: type[Any]) -> Node | None:
     The result is None if the cursor's bytes are not such a message. A version above the latest declared one is read
     as the latest, and the remaining bytes belong to no field.
     """
-    node = Node(CONTENT, STRUCT, cursor.at, cursor.end, about=declaration_path(cls))
+    node = Node(tree.CONTENT, tree.STRUCT, cursor.at, cursor.end, about=declaration_path(cls))
     try:
-        version = node.add(cursor.number("version", INT16, f"{declaration_path(cls)}.version"))
+        version = node.add(cursor.number("version", tree.INT16, f"{declaration_path(cls)}.version"))
         versions = schema_of(cls).versions
         read_as = min(version.value, versions.last)
-        walk = MessageWalker(read_as, flexible=read_as in schema_of(cls).flexible, limits=DEFAULT_LIMITS)
+        walk = MessageWalker(read_as, flexible=read_as in schema_of(cls).flexible, limits=tree.DEFAULT_LIMITS)
         if version.value < 0 or walk.version not in versions:
             return None
         walk.add_structure(cursor, node, cls)
@@ -256,7 +232,7 @@ def payload_node(cursor: Cursor, cls: type[Any]) -> Node | None:
     if cursor.left:
         if version.value <= versions.last:
             return None
-        node.add(cursor.remaining_leaf(CONTENT, UNKNOWN, "fields of a later version"))
+        node.add(cursor.remaining_leaf(tree.CONTENT, tree.UNKNOWN, "fields of a later version"))
     return node
 
 

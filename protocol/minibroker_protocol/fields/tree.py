@@ -153,10 +153,8 @@ class Node:
         """
         node = self
         for name in names:
-            child_node = next((child for child in node.children or () if child.name == name), None)
-            if child_node is None:
-                raise KeyError(name)
-            node = child_node
+            # The first of several children with the same name counts.
+            node = {child.name: child for child in reversed(node.children or ())}[name]
         return node
 
     def __repr__(self) -> str:

@@ -124,10 +124,8 @@ def iter_batches(
         if size > end - position:
             return
         magic = view[position + MAGIC_AT]
-        if magic == MAGIC_V2:
-            yield RecordBatch(view[position : position + size], max_decompressed_size=max_decompressed_size)
-        elif magic < MAGIC_V2:
-            yield LegacyRecordBatch(view[position : position + size], max_decompressed_size=max_decompressed_size)
-        else:
+        if magic > MAGIC_V2:
             raise UnsupportedMagicError(f"magic: {magic} at byte {position}")
+        batch_class = RecordBatch if magic == MAGIC_V2 else LegacyRecordBatch
+        yield batch_class(view[position : position + size], max_decompressed_size=max_decompressed_size)
         position += size

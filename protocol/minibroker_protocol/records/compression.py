@@ -78,9 +78,8 @@ def decompress(
         InvalidRecordError: the data is malformed or truncated.
         DecompressedSizeError: the records take more than `max_size` bytes.
     """
-    return b"".join(
-        decompress_in_chunks(codec, data, max_size=max_size, magic=magic)
-    )  # join() returns a single chunk without copying it.
+    # join() returns a single chunk without copying it.
+    return b"".join(decompress_in_chunks(codec, data, max_size=max_size, magic=magic))
 
 
 def decompress_in_chunks(

@@ -20,8 +20,7 @@ def murmur2(data: bytes) -> int:
         mixed = word * _M & _MASK
         mixed ^= mixed >> _R
         value = (value * _M & _MASK) ^ (mixed * _M & _MASK)
-    remaining = data[words_end:]
-    if remaining:
+    if remaining := data[words_end:]:
         value = (value ^ int.from_bytes(remaining, "little")) * _M & _MASK
     value ^= value >> 13
     value = value * _M & _MASK

@@ -165,9 +165,8 @@ def _correct_max_timestamp(batch: memoryview, header: BatchHeader) -> BatchHeade
         data = decompress_within(header.codec, batch[RECORD_BATCH_OVERHEAD:], MAX_TIMED_BYTES)
     if data is None:
         return header
-    return records_restamp.restamp(
-        batch, header, TimestampType.CREATE_TIME, record_times.largest_timestamp(data, header)
-    )
+    largest = record_times.largest_timestamp(data, header)
+    return records_restamp.restamp(batch, header, TimestampType.CREATE_TIME, largest)
 
 
 def _raise_frame_error(batch: memoryview) -> NoReturn:

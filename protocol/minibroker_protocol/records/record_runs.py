@@ -153,8 +153,13 @@ def _read_layout(window: bytes, at: int) -> tuple[int, int, int, list[int]]:
         raise IndexError
     position = _skip_fields(window, position, fixed, 2, of_headers=False)
     fixed.append(position)
-    if window[position]:
-        position = _skip_headers(window, position, fixed)
+    header_count = window[position]
+    if header_count & 1 or header_count >= CONTINUES:
+        raise IndexError
+    if header_count:
+        # The encoded count is twice the number of headers, which is also the number of their fields: each header has a
+        # key and a value.
+        position = _skip_fields(window, position + 1, fixed, header_count, of_headers=True) - 1
     if position + 1 != end:
         raise IndexError
     return end - at, times, offsets, fixed
@@ -169,22 +174,6 @@ def _add_second_byte(byte: int, raw: int) -> int:
     if byte >= CONTINUES:
         raise IndexError
     return raw + (byte << 7) - CONTINUES
-
-
-def _skip_headers(window: bytes, position: int, fixed: list[int]) -> int:
-    """Append the position of each byte of the headers' length fields to `fixed`.
-
-    The header count is at `position`.
-
-    Returns:
-        The position of the headers' last byte.
-    """
-    count = window[position]
-    if count & 1 or count >= CONTINUES:
-        raise IndexError
-    # The encoded count is twice the number of headers, which is also the number of their fields: each header has a key
-    # and a value.
-    return _skip_fields(window, position + 1, fixed, count, of_headers=True) - 1
 
 
 def _skip_fields(window: bytes, position: int, fixed: list[int], count: int, *, of_headers: bool) -> int:
