@@ -148,16 +148,14 @@ def _parse_listeners(options: Mapping[str, Sequence[str]], option: str) -> list[
 
 
 def _parse_addresses(key: str, content: object, port: int) -> list[_Listener]:
-    """Return the listeners of a YAML value, which is a mapping or a list of mappings."""
+    """Return the listeners in a YAML value: a mapping or a list of mappings."""
     listeners: list[_Listener] = []
     for entry in _as_list(content) or [{"port": port}]:
         mapping = _as_mapping(entry)
         if mapping is None or not str(mapping.get("port", port)).isdecimal():
             raise ValueError(f"{NODE_CONFIG}: {key}: {entry!r} has no address and port")
-        name, host = str(mapping.get("name") or ""), str(mapping.get("address") or _ALL)
-        listeners.append(
-            _Listener(name, host, int(mapping.get("port", port)), str(mapping.get("authentication_method") or ""))
-        )
+        name, host, login = (str(mapping.get(key) or "") for key in ("name", "address", "authentication_method"))
+        listeners.append(_Listener(name, host or _ALL, int(mapping.get("port", port)), login))
     return listeners
 
 

@@ -14,7 +14,8 @@
 Fields are declared in wire order, which is the same in every version. Constructors take keyword arguments only. The
 type of a field declares its values, and its `Annotated` metadata declares its versions: `since(3)`, `versions("0-7")`,
 `nullable("7+")`, `tagged(0, "12+")`. In a version without the field, decoding sets the field's default, and encoding
-omits the field. `codec` compiles the code for a (class, version) pair on first use.
+omits the field. Annotations must not be strings, so a module with messages cannot import `annotations` from
+`__future__`. `codec` compiles the code for a (class, version) pair on first use.
 
 The declarations correspond to Kafka's own definitions (the JSON files of its `clients` module), in our own notation.
 """
@@ -24,19 +25,7 @@ import types
 from collections.abc import Callable, Iterator
 from functools import cache
 from operator import attrgetter
-from typing import (
-    Annotated,
-    Any,
-    Final,
-    NamedTuple,
-    Protocol,
-    TypeVar,
-    cast,
-    dataclass_transform,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, Final, NamedTuple, Protocol, TypeVar, cast, dataclass_transform, get_args, get_origin
 
 from minibroker_protocol import primitives as p
 
@@ -277,12 +266,7 @@ def cached(function: F) -> F:
 @cached
 def fields_of(cls: type[Any]) -> tuple[Field, ...]:
     """Return the declared fields of a message or structure class, in wire order."""
-    declared = dataclasses.fields(cls)
-    hints = {field.name: field.type for field in declared}
-    # Annotations are strings in a module with `from __future__ import annotations`.
-    if any(isinstance(hint, str) for hint in hints.values()):
-        hints = get_type_hints(cls, include_extras=True)
-    return tuple(_build_field(field, hints[field.name]) for field in declared)
+    return tuple(_build_field(field) for field in dataclasses.fields(cls))
 
 
 def plain_fields(cls: type[Any]) -> Iterator[Field]:
@@ -304,7 +288,8 @@ def first_version(cls: type[Any], field: str) -> int:
     return {declared.name: declared.present.first for declared in fields_of(cls)}[field]
 
 
-def _build_field(declared: "dataclasses.Field[Any]", hint: Any) -> Field:
+def _build_field(declared: "dataclasses.Field[Any]") -> Field:
+    hint: Any = declared.type
     present, null_in, tag, tagged_in = ALWAYS, None, -1, NEVER
     notes: tuple[Any, ...] = getattr(hint, "__metadata__", ())
     wire_type: p.WireType | None = None

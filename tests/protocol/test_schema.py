@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import pytest
 
-from minibroker_protocol import primitives as p
 from minibroker_protocol.codec import decode, decoder_for, encoder_for, shallow_copy
 from minibroker_protocol.compiler import generated_source
 from minibroker_protocol.errors import DecodeError, EncodeError
@@ -78,18 +77,6 @@ def test_a_message_without_flexible_versions_has_none() -> None:
 def test_a_structure_is_no_message() -> None:
     with pytest.raises(KeyError):
         schema_of(Leaf)
-
-
-def test_types_may_be_written_as_texts() -> None:
-    @structure
-    class Quoted:
-        number: "Int16"
-        name: "Annotated[NullableString, since(2)]"
-
-    assert [(each.name, each.kind, each.present.first) for each in fields_of(Quoted)] == [
-        ("number", p.INT16, 0),
-        ("name", p.STRING, 2),
-    ]
 
 
 def test_defaults_are_those_of_the_declaration_or_of_the_type() -> None:

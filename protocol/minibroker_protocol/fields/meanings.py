@@ -1,8 +1,8 @@
 """The meaning of each field in one sentence, with the KIP that explains or introduced the field.
 
 Each line of `meanings.tsv` contains a field name, an optional KIP number, and the sentence. `meaning_of` first
-looks up the place of a declaration ("fetch.FetchRequest.max_bytes"), then its class and name, and then the name alone,
-because many names have the same meaning in all messages. A name in parentheses stands for undeclared bytes.
+looks up the place of a declaration ("fetch.FetchRequest.max_bytes"), then its class and name, and then the name alone:
+many names have the same meaning in all messages. A name in parentheses stands for undeclared bytes.
 
 Each line of `kips.tsv` contains an API and the KIPs of its versions. The KIP that introduced a field is the KIP of the
 first version with that field. The table is based on the comments in Kafka's message definitions and on the KIPs.
@@ -150,10 +150,7 @@ def _node_json(node: Node, max_value_bytes: int, max_inside_bytes: int) -> dict[
     }
     if node.value is not None:
         _add_value(node_json, node, max_value_bytes)
-    for name in ("note", "fault", "about"):
-        text = getattr(node, name)
-        if text:
-            node_json[name] = text
+    node_json |= {name: text for name in ("note", "fault", "about") if (text := getattr(node, name))}
     if node.inside is not None:
         data = node.inside.data
         node_json["inside"] = {"size": len(data), "base64": base64.b64encode(data[:max_inside_bytes]).decode()}

@@ -57,10 +57,8 @@ def find_record_in_batch(entry: memoryview, offset: int) -> RecordPlace | None:
         DecodeError: the batch is invalid or too large to search.
     """
     if entry[MAGIC_AT] < MAGIC_V2:
-        for start, end, node in _list_messages(entry):
-            if node.value == offset:
-                return _locate_message(start, end, node)
-        return None
+        messages = (message for message in _list_messages(entry) if message[2].value == offset)
+        return next((_locate_message(*message) for message in messages), None)
     header = read_header(entry)
     if not header.base_offset <= offset <= header.last_offset:
         return None
@@ -141,11 +139,7 @@ def _locate_v2_record(data: memoryview, at: int, header: BatchHeader, *, is_insi
         header.max_timestamp if is_stamped else header.base_timestamp + delta,
         _to_bytes(node.find("key")),
         _to_bytes(node.find("value")),
-        tuple(
-            _read_record_header(header_node)
-            for header_node in node.find("headers").children or ()
-            if header_node.type == STRUCT
-        ),
+        tuple(map(_read_record_header, (node.find("headers").children or ())[1:])),  # The first child is the count.
     )
 
 

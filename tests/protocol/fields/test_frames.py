@@ -18,7 +18,7 @@ from minibroker_protocol.coordinator_records import (
 )
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.fields.frames import declared_messages, request_fields, response_fields
-from minibroker_protocol.fields.tree import ERROR, NOT_OPENED, UNKNOWN, Limits, Node
+from minibroker_protocol.fields.tree import DEFAULT_LIMITS, ERROR, NOT_OPENED, UNKNOWN, Limits, Node
 from minibroker_protocol.frame import read_request_header
 from minibroker_protocol.messages import Messages
 from minibroker_protocol.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol, SyncGroupResponse
@@ -63,6 +63,13 @@ def response_frame(key: int, version: int, message: Any) -> bytes:
         out.append(0)
     encode(message, version, out, [])
     return struct.pack(">i", len(out)) + bytes(out)
+
+
+def covered(frame: bytes, limits: Limits = DEFAULT_LIMITS) -> Node:
+    """Return the tree of a request, after checking that it covers each byte once."""
+    root = request_fields(frame, limits)
+    check_leaves(root, len(frame))
+    return root
 
 
 def body_of(root: Node) -> Node:
@@ -158,8 +165,7 @@ def test_unknown_tagged_fields_are_named_by_their_tag() -> None:
     tags += b"\x02hi"
     produce = ProduceRequest(acks=1, timeout_ms=5, topic_data=[])
     frame = request_frame(ApiKey.PRODUCE, 9, produce, tags=bytes(tags))
-    root = request_fields(frame)
-    check_leaves(root, len(frame))
+    root = covered(frame)
     unknown = root.find("header", "tagged_fields", "tag 200")
     assert unknown.note == "unknown tag"
     assert [(child.name, child.value) for child in (unknown.children or [])[:2]] == [("(tag)", 200), ("(size)", 2)]
@@ -169,8 +175,7 @@ def test_unknown_tagged_fields_are_named_by_their_tag() -> None:
 
 def test_bytes_behind_the_last_field_belong_to_none() -> None:
     frame = request_frame(ApiKey.LIST_GROUPS, 0, declared(ApiKey.LIST_GROUPS).request()) + b"more"
-    root = request_fields(frame)
-    check_leaves(root, len(frame))
+    root = covered(frame)
     last = (root.children or [])[-1]
     assert (last.type, last.end - last.start) == (UNKNOWN, 4)
     assert "16 are here" in root.find("(length)").fault
@@ -179,8 +184,7 @@ def test_bytes_behind_the_last_field_belong_to_none() -> None:
 @pytest.mark.parametrize(("key", "version"), [(999, 0), (ApiKey.VOTE, 0), (ApiKey.FETCH, 99)])
 def test_an_api_or_a_version_that_is_not_known_stays_bytes(key: int, version: int) -> None:
     frame = struct.pack(">ihhih", 14, key, version, 7, -1) + b"rest"
-    root = request_fields(frame)
-    check_leaves(root, len(frame))
+    root = covered(frame)
     last = (root.children or [])[-1]
     assert (last.type, frame[last.start :]) == (ERROR, b"rest")
     assert "is not known here" in last.value
@@ -206,8 +210,7 @@ def produce_of(records: bytes, version: int = 7) -> bytes:
 def test_records_are_opened_in_place(codec: CompressionCodec) -> None:
     records = [NewRecord(b"k%d" % n, b"value", 1000 + n, (("h", b"x"), ("n", None))) for n in range(3)]
     frame = produce_of(bytes(build_batch(records, codec=codec)))
-    root = request_fields(frame)
-    check_leaves(root, len(frame))
+    root = covered(frame)
     batch = body_of(root).find("topic_data", "[0]", "partition_data", "[0]", "records", "[0]")
     payload = batch if not codec else batch.find("records")
     found = batch.children if payload.inside is None else payload.inside.children
@@ -222,15 +225,13 @@ def test_records_are_opened_in_place(codec: CompressionCodec) -> None:
 def test_long_arrays_and_batches_are_opened_up_to_the_limits() -> None:
     batch = bytes(build_batch([NewRecord(None, b"v", 0)] * 100))
     frame = produce_of(batch * 3)
-    root = request_fields(frame, Limits(record_fields=200))
-    check_leaves(root, len(frame))
+    root = covered(frame, Limits(record_fields=200))
     left = [leaf for leaf in root.leaves() if leaf.type == NOT_OPENED]
     assert len(left) == 2
     assert "records: the tree would be too large" in left[0].value
     topics = [MetadataRequestTopic(name="topic")] * 500
     frame = request_frame(ApiKey.METADATA, 4, MetadataRequest(topics=topics))
-    root = request_fields(frame, Limits(fields=300))
-    check_leaves(root, len(frame))
+    root = covered(frame, Limits(fields=300))
     assert sum(1 for _ in root.leaves()) < 320
     assert (root.children or [])[-1].type == NOT_OPENED
 
@@ -239,8 +240,7 @@ def test_long_arrays_and_batches_are_opened_up_to_the_limits() -> None:
 def test_a_large_batch_has_pages(codec: CompressionCodec) -> None:
     frame = produce_of(bytes(build_batch([NewRecord(None, b"%d" % n, 0) for n in range(3000)], codec=codec)))
     for first, opened in ((0, range(3000)), (2500, range(2500, 3000)), (3000, range(0)), (9999, range(0))):
-        root = request_fields(frame, Limits(record_fields=100_000, first_record=first))
-        check_leaves(root, len(frame))
+        root = covered(frame, Limits(record_fields=100_000, first_record=first))
         records = [node for node in root.all_nodes() if node.type == "RECORD"]
         assert [int(bytes(node.find("value").value)) for node in records] == list(opened)
         closed = [node.value for node in root.all_nodes() if node.type == NOT_OPENED]
@@ -269,8 +269,7 @@ def test_a_fetch_that_ends_within_a_batch_is_no_error() -> None:
     batch = bytes(build_batch([NewRecord(None, b"v", 0)]))
     for cut in (1, 11, 16, 17, 60, len(batch) - 1):
         frame = produce_of(batch + batch[:cut])
-        root = request_fields(frame)
-        check_leaves(root, len(frame))
+        root = covered(frame)
         assert [leaf.type for leaf in root.leaves() if leaf.type in {ERROR, NOT_OPENED}] == [NOT_OPENED]
 
 
@@ -283,8 +282,7 @@ def test_messages_of_the_consumer_protocol_are_opened() -> None:
             group_id="g", session_timeout_ms=1, member_id="", protocol_type="consumer", protocols=[protocol]
         )
         frame = request_frame(ApiKey.JOIN_GROUP, 4, request)
-        root = request_fields(frame)
-        check_leaves(root, len(frame))
+        root = covered(frame)
         content = body_of(root).find("protocols", "[0]", "metadata", "(content)")
         assert content.find("version").value == version
         assert content.find("topics", "[0]").value == "t"

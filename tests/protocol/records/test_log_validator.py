@@ -1,5 +1,6 @@
 """Validation of produced records, compared with Kafka 3.9.1's `LogValidator`."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -194,18 +195,18 @@ def test_records_are_opened_only_as_far_as_the_policy_asks() -> None:
                 appended(BROKEN_RECORDS, policy._replace(codec=codec))
 
 
+def error_of(check: Callable[..., object], *arguments: object, **options: object) -> type[DecodeError] | None:
+    try:
+        check(*arguments, **options)
+    except DecodeError as error:
+        return type(error)
+    return None
+
+
 def outcome(batch: bytearray) -> tuple[type[DecodeError] | None, type[DecodeError] | None]:
     """Return the results of the hot path and of `prepare` for a batch."""
-    hot = general = None
-    try:
-        check_produced_batch(memoryview(batch), opened_records=-1)
-    except DecodeError as error:
-        hot = type(error)
-    try:
-        prepare(memoryview(batch), AppendPolicy(), base_offset=0, now_ms=NOW)
-    except DecodeError as error:
-        general = type(error)
-    return hot, general
+    general = error_of(prepare, memoryview(bytearray(batch)), AppendPolicy(), base_offset=0, now_ms=NOW)
+    return error_of(check_produced_batch, memoryview(batch), opened_records=-1), general
 
 
 @pytest.mark.parametrize(
@@ -229,17 +230,12 @@ def test_the_hot_path_and_this_one_agree(changes: dict[str, int], codec: Compres
     assert (hot is None) is (not changes)
 
 
-@pytest.mark.parametrize("size", [0, 11, 30, 60, 70])
-def test_also_about_batches_that_are_cut_short(size: int) -> None:
-    hot, general = outcome(build_batch(RECORDS)[:size])
-    assert hot is general is InvalidRecordError
-
-
-def test_also_about_wrong_checksums_and_second_batches() -> None:
-    broken = build_batch(RECORDS)
-    broken[30] ^= 1
-    assert outcome(broken) == (CorruptRecordError, CorruptRecordError)
-    assert outcome(build_batch(RECORDS) * 2) == (InvalidRecordError, InvalidRecordError)
+def test_also_about_batches_that_are_cut_short_wrong_checksums_and_second_batches() -> None:
+    whole = build_batch(RECORDS)
+    for invalid in (*(whole[:size] for size in (0, 11, 30, 60, 70)), whole * 2):
+        assert outcome(invalid) == (InvalidRecordError, InvalidRecordError)
+    whole[30] ^= 1
+    assert outcome(whole) == (CorruptRecordError, CorruptRecordError)
 
 
 NULLABLE_BYTES = st.none() | st.binary(max_size=40)

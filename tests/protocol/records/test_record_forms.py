@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minibroker_protocol.errors import InvalidRecordError
 from minibroker_protocol.records import produced_batch
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.header import RECORD_BATCH_OVERHEAD
 from minibroker_protocol.records.produced_batch import MAX_FORMS, check_record
 from minibroker_protocol.records.record import NewRecord, walk_records
+from tests.protocol.records.test_record_runs import outcome
 
 NULLABLE_BYTES = st.none() | st.binary(max_size=200)
 
@@ -31,23 +31,14 @@ def batch(key: bytes | None, value: bytes | None, headers: tuple[tuple[str, byte
     return build_batch([NewRecord(key, value, 1_700_000_000_000, headers)])
 
 
-def check(made: bytes | bytearray) -> int | str:
+def check(made: bytes | bytearray) -> int | str | None:
     """Return the result or the error message of the check by form."""
-    return _outcome(made, by_form=True)
+    return outcome(lambda: check_record(memoryview(made), RECORD_BATCH_OVERHEAD))
 
 
-def walk(made: bytes | bytearray) -> int | str:
+def walk(made: bytes | bytearray) -> int | str | None:
     """Return the result or the error message of the walk."""
-    return _outcome(made, by_form=False)
-
-
-def _outcome(made: bytes | bytearray, *, by_form: bool) -> int | str:
-    try:
-        if by_form:
-            return check_record(memoryview(made), RECORD_BATCH_OVERHEAD)
-        return walk_records(memoryview(made), RECORD_BATCH_OVERHEAD, 1)
-    except InvalidRecordError as error:
-        return str(error)
+    return outcome(lambda: walk_records(memoryview(made), RECORD_BATCH_OVERHEAD, 1))
 
 
 @given(key=NULLABLE_BYTES, value=NULLABLE_BYTES, data=st.data())
