@@ -1,4 +1,4 @@
-"""The container's entry point, which turns the environment of Kafka's images into a `minibroker serve` command.
+"""The container's entry point. It turns the environment of Kafka's images into a `minibroker serve` command.
 
 It supports the variables of apache/kafka and confluentinc/cp-kafka, and the names used by bitnami/kafka
 (KAFKA_CFG_...), wurstmeister/kafka, debezium/kafka and fast-data-dev; see `minibroker_container.vendors`.
@@ -166,7 +166,7 @@ def config_file(environment: Mapping[str, str]) -> str | None:
 
 
 def effective_configs(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of the server.properties, overridden by those of the variables.
+    """Return the settings of the server.properties file, overridden by the variables.
 
     Raises:
         OSError: the file cannot be read.

@@ -85,8 +85,7 @@ Each unpacks to kafka_SCALA-RELEASE, a folder in wurstmeister's /opt.
 def link_tools(directories: Sequence[str]) -> None:
     """Create links with the names of Kafka's tools in each directory, with and without .sh.
 
-    `kafka-server-start` is a program of the image itself. The other tools are those
-    listed by `minibroker-tools --help`.
+    `kafka-server-start` is a program of the image itself. The other tools are listed by `minibroker-tools --help`.
 
     Raises:
         OSError: a link cannot be created.

@@ -1,8 +1,8 @@
-"""The health check, which tests whether the broker of this container answers.
+"""The health check: tests whether the broker of this container answers.
 
-It finds the broker by the command line of its process. The environment of the health check is not sufficient,
-because start scripts export variables, `redpanda start` has options and files, and the container can run
-`minibroker serve` directly.
+It finds the broker by the command line of its process. The environment of the health check is not sufficient:
+start scripts export variables, `redpanda start` has options and files, and the container can run `minibroker serve`
+directly.
 """
 
 import argparse

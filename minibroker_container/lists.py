@@ -161,7 +161,7 @@ def controller_listeners(configs: Mapping[str, str]) -> list[Listener]:
 def silent_addresses(
     environment: Mapping[str, str], configs: Mapping[str, str], served: Iterable[int] = ()
 ) -> list[str]:
-    """Return HOST:PORT of the KRaft controllers and of JMX, which only need to accept connections."""
+    """Return HOST:PORT of the KRaft controllers and of JMX. These ports only need to accept connections."""
     addresses = {
         listener.port: f"{_ALL_ADDRESSES if listener.host in listeners.WILDCARDS else listener.host}:{listener.port}"
         for listener in controller_listeners(configs)
@@ -176,7 +176,7 @@ def silent_addresses(
 
 
 def node_of(configs: Mapping[str, str]) -> str:
-    """Return the node id, which is configured under one of two names."""
+    """Return the node id from `node.id` or `broker.id`."""
     return configs.get("node.id") or configs.get("broker.id", "1")
 
 

@@ -1,7 +1,7 @@
 """Ports of a container other than the broker's listeners: silent ports, and ports that forward to another container.
 
 Health checks and Spring Boot's readiness check treat a port as ready if it accepts a connection and keeps it open. The
-ports of a controller and of JMX, which Kafka has besides its broker, therefore accept connections and send nothing.
+ports of a controller and of JMX therefore accept connections and send nothing.
 
 If several containers form a cluster in a Compose file, one of them, the lead, runs the broker and the others, the
 followers, forward connections to it. A follower connects to the lead's link, which listens on the port of a KRaft

@@ -3,7 +3,7 @@
 - wurstmeister/kafka (`start-kafka.sh`), debezium/kafka, spotify/kafka: names for the advertised host and port
 - lensesio/fast-data-dev: ADV_HOST
 - moeenz/docker-kafka-kraft: KRAFT_... names
-- bitnami/kafka: passwords from files (`..._FILE`), and key stores in a directory of its own
+- bitnami/kafka: passwords from files (`..._FILE`), and key stores in a special directory
 """
 
 import os
@@ -105,7 +105,7 @@ def translate(environment: Mapping[str, str], warn: Warn) -> dict[str, str]:
 
 
 def _add_admin_api(variables: dict[str, str], warn: Warn) -> None:
-    """Add the HTTP ports of cp-server, which health checks query for the cluster id."""
+    """Add the HTTP ports of cp-server. Health checks query them for the cluster id."""
     for name in _HTTP_SERVERS:
         for entry in filter(None, (text.strip() for text in variables.get(name, "").split(","))):
             match = _HTTP_LISTENER.fullmatch(entry)
@@ -234,7 +234,7 @@ def _take_port(variables: dict[str, str], name: str) -> str:
 
 
 def _add_certificates(variables: dict[str, str]) -> None:
-    """Add the variables for the key stores of bitnami/kafka, which that image keeps in a directory of its own."""
+    """Add the variables for the key stores that bitnami/kafka keeps in its own directory."""
     if not os.path.isdir(BITNAMI_CERTIFICATES):
         return
     kind = variables.pop("KAFKA_TLS_TYPE", "JKS").upper()

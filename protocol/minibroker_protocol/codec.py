@@ -67,7 +67,7 @@ def response_encoder_for(cls: type[Any], version: int, *, flexible_header: bool)
 def plain_codec_for(
     request: type[Any], response: type[Any], version: int, *, flexible_header: bool
 ) -> tuple[PlainDecoder, ResponseEncoder]:
-    """Return a decoder of requests and an encoder of responses for the plain shape, which `compiler` explains."""
+    """Return a request decoder and a response encoder for the plain shape (see `compiler`)."""
     return compiler.compile_plain_codec(request, response, version, flexible_header=flexible_header)
 
 

@@ -9,6 +9,6 @@ TRANSACTION_STATE: Final = "__transaction_state"
 SHARE_GROUP_STATE: Final = "__share_group_state"
 """The share coordinator's topic, with the states of share-partitions."""
 INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
-"""The coordinators' topics, which the coordinators create themselves."""
+"""The topics that the coordinators create and use."""
 METADATA_TOPIC: Final = "__cluster_metadata"
 """The metadata log of Kafka in KRaft mode. Its directory is beside those of topics, but clients cannot see it."""

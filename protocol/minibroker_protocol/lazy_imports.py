@@ -48,7 +48,7 @@ class _LazyLoader:
         """Do nothing. The module is executed on first use."""
 
     def __getattr__(self, name: str) -> Any:
-        """Delegate all other attributes to the original loader, such as those for resources and sources."""
+        """Delegate other attributes, such as those for resources and sources, to the original loader."""
         return getattr(self.loader, name)
 
 

@@ -122,7 +122,7 @@ def skip_tagged_fields(buffer: memoryview, position: int) -> int:
 
 
 def too_many_tagged_fields(buffer: memoryview, position: int) -> str:
-    """Return the error message for the section at `position`, which has more than `MAX_TAGGED_FIELDS` fields."""
+    """Return the error message for a section at `position` with more than `MAX_TAGGED_FIELDS` fields."""
     count, _ = read_uvarint(buffer, position)
     return f"{count} tagged fields in one section, more than {MAX_TAGGED_FIELDS}"
 

@@ -90,7 +90,7 @@ class MessageWalker:
         return node
 
     def _read_length(self, cursor: Cursor, name: str, prefix: str) -> tuple[Node, int]:
-        """Return the node of a length or count, and its number, which is -1 for null."""
+        """Read a length or count. Return its node and its value, or -1 for null."""
         if self.flexible:
             node = cursor.uvarint(name)
             node.note = "one more than the number; 0 is null"

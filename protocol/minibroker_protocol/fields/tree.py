@@ -23,7 +23,7 @@ COMPRESSED: Final = "COMPRESSED"
 ERROR: Final = "ERROR"
 """Invalid bytes, possibly none; the value is the reason."""
 NOT_OPENED: Final = "NOT_OPENED"
-"""Bytes that were not read because the tree would be too large; the value describes them."""
+"""Bytes that were not read because the tree would be too large. The value describes the bytes."""
 UNKNOWN: Final = "UNKNOWN"
 """Bytes after the last field, which belong to no field."""
 
@@ -55,7 +55,7 @@ class Limits(NamedTuple):
         fields: maximum number of leaves of a message, without its records.
         record_fields: maximum number of leaves of all records of a message.
         decompressed: maximum decompressed size of a batch, in bytes.
-        first_record: number of the first record of a batch to open, which allows paging through a large batch.
+        first_record: index of the first record of a batch to open. It allows paging through a large batch.
     """
 
     fields: int = 20_000
@@ -132,7 +132,7 @@ class Node:
         return child
 
     def leaves(self) -> Iterator["Node"]:
-        """Yield the leaves in the order of their bytes, without those in decompressed content."""
+        """Yield the leaves in byte order, except for leaves in decompressed content."""
         if self.children is None:
             yield self
         else:
@@ -140,7 +140,7 @@ class Node:
                 yield from child.leaves()
 
     def all_nodes(self) -> Iterator["Node"]:
-        """Yield this node and all its descendants, including those in decompressed content."""
+        """Yield this node and all its descendants, including nodes in decompressed content."""
         yield self
         for child in (*(self.children or ()), *(self.inside.children if self.inside else ())):
             yield from child.all_nodes()

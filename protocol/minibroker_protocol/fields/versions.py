@@ -81,7 +81,7 @@ def request_in_version(frame: bytes | bytearray | memoryview, version: int) -> T
 def response_in_version(
     api_key: int, own_version: int, frame: bytes | bytearray | memoryview, version: int
 ) -> Translation:
-    """Convert a response to `version` from `own_version`, which is the version of the request."""
+    """Convert a response to `version` from `own_version`, the version of its request."""
     view = memoryview(frame)
     try:
         declared = _find_messages(api_key, version)

@@ -74,7 +74,7 @@ class ListedTransaction:
 
 @message(versions="0-2", flexible="0+")
 class ListTransactionsResponse:
-    """The matching transactions, and those entries of the request's `state_filters` that are not valid states."""
+    """The matching transactions, and the invalid states among the request's `state_filters`."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

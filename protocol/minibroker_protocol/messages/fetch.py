@@ -149,7 +149,7 @@ class FetchableTopicResponse:
 class FetchResponse:
     """The record batches of each partition.
 
-    The top-level `error_code` concerns the fetch session, and each partition has an error code of its own.
+    The top-level `error_code` concerns the fetch session. Each partition also has an error code.
     `node_endpoints` has the addresses of the current leaders that the response names (KIP-951).
     """
 

@@ -97,7 +97,7 @@ class JoinGroupResponseMember:
 class JoinGroupResponse:
     """The generation of the group and the member's id.
 
-    `members` is empty for all members except the leader, which computes the assignment. If `skip_assignment` is
+    Only the leader gets the `members`, because it computes the assignment. If `skip_assignment` is
     true, the leader receives the members but does not compute a new assignment (KIP-814).
     """
 

@@ -83,7 +83,7 @@ class MetadataResponseTopic:
 
 @message(versions="0-13", flexible="9+")
 class MetadataResponse:
-    """The cluster as the client should see it.
+    """The brokers, the controller, and the requested topics.
 
     The top-level `error_code` can tell the client to rebootstrap (KIP-1102).
     """

@@ -97,7 +97,7 @@ class ListPartitionReassignmentsRequest:
 
 @structure
 class OngoingPartitionReassignment:
-    """A partition with all of its replicas, including those being added and removed."""
+    """A partition with all its replicas, including replicas that are being added or removed."""
 
     partition_index: Int32
     replicas: Array[Int32]
@@ -165,7 +165,7 @@ class ReplicaElectionResult:
 class ElectLeadersResponse:
     """One result per requested partition.
 
-    If all partitions were requested, only those that needed an election have a result.
+    If all partitions were requested, only partitions that needed an election have a result.
     """
 
     throttle_time_ms: Int32 = 0

@@ -114,7 +114,7 @@ class ShareFetchableTopicResponse:
 class ShareFetchResponse:
     """The acquired records of each partition.
 
-    The top-level `error_code` applies to the share session, and each partition has error codes of its own.
+    The top-level `error_code` applies to the share session. Each partition also has error codes.
     `node_endpoints` has the addresses of the current leaders that the response names (KIP-951).
     """
 

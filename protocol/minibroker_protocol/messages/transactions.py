@@ -217,8 +217,8 @@ class EndTxnRequest:
 class EndTxnResponse:
     """The result of ending a transaction.
 
-    Without an error, the outcome is decided, but the transaction's markers may be written later. `producer_id` and
-    `producer_epoch` are the ones to use for the next transaction (KIP-890).
+    Without an error, the outcome is decided, but the transaction's markers may be written later. The next
+    transaction must use `producer_id` and `producer_epoch` (KIP-890).
     """
 
     throttle_time_ms: Int32 = 0

@@ -6,7 +6,7 @@ from minibroker_protocol.records.header import MAGIC_V2, CompressionCodec, Times
 from minibroker_protocol.records.varint import INT64_MAX
 
 NO_LIMIT_MS: Final = INT64_MAX
-"""The default of both timestamp limits, which allows any timestamp."""
+"""The default of both timestamp limits: any timestamp is allowed."""
 NO_LIMIT_BYTES: Final = 2**31 - 9
 """The default of `max_record_bytes`: the size of the largest array in a JVM."""
 ALL_RECORDS: Final = -1

@@ -45,7 +45,7 @@ MAX_CONVERTED_RECORDS: Final = 100_000
 MAX_PIECE_RECORDS: Final = 16_384
 """Maximum number of records converted together. Batches of a typical size are smaller and become one wrapper."""
 _MAX_PIECE_BYTES: Final = 16 * 1024 * 1024
-"""Bytes of keys and values converted together, which one more record can exceed."""
+"""Bytes of keys and values after which no further record is converted together with the earlier ones."""
 _UINT32: Final = Struct(">I")
 _OFFSET_AND_SIZE: Final = Struct(">qi")
 
@@ -195,7 +195,7 @@ def down_convert(
 
 
 def _next_piece(records: Iterator[Record]) -> list[Record]:
-    """Return the next group of records, which are converted together."""
+    """Return the next records to convert together."""
     piece: list[Record] = []
     size = 0
     for record in records:

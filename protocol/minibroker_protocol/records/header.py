@@ -176,7 +176,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last record, which stays the same even if compaction removes that record."""
+        """The offset of the last record. It stays the same even if compaction removes that record."""
         return self.base_offset + self.last_offset_delta
 
     @property

@@ -125,7 +125,7 @@ class LegacyRecordBatch:
         The errors of `decompress` are raised as well.
 
         Raises:
-            InvalidRecordError: the wrapper has no value, or uses zstd, which these formats do not support.
+            InvalidRecordError: the wrapper has no value, or uses zstd. These formats do not support zstd.
         """
         return b"".join(self.chunks())
 
@@ -351,9 +351,9 @@ def build_message_set(
 
     Only compressed data can differ. A plain set has one entry per record, and a compressed set is a single wrapper.
     The records get the absolute `offsets`, which must ascend, or consecutive offsets from `base_offset` on. Inner
-    offsets of v1 are relative to `base_offset`. Under LOG_APPEND_TIME, all messages, including a wrapper and its
-    inner messages, have that timestamp type and the timestamp `log_append_time` or, if that is None, the highest
-    timestamp of the records. Without records, the set is empty.
+    offsets of v1 are relative to `base_offset`. Under LOG_APPEND_TIME, a wrapper and all messages have that timestamp
+    type. Their timestamp is then `log_append_time` or, if that is None, the highest timestamp of the records. Without
+    records, the set is empty.
 
     Raises:
         EncodeError: the codec is zstd, a record has headers (which these formats lack), a timestamp is below

@@ -59,7 +59,7 @@ class PreparedRecords(NamedTuple):
     """Records that are ready to be appended."""
 
     data: memoryview | bytearray
-    """One v2 batch, whose base offset the log sets; or a v0 or v1 message set with assigned offsets."""
+    """A v2 batch without its base offset, which the log sets; or a v0 or v1 message set with assigned offsets."""
     header: BatchHeader
     """The header of the batch, or of the set's first message."""
     first_offset: int

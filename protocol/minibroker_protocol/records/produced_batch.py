@@ -51,7 +51,7 @@ MAX_AHEAD_MS: Final = 60 * 60 * 1000
 MAX_TIMED_BYTES: Final = 8 * 1024 * 1024
 """The maximum size of decompressed records for which an implausible max timestamp is corrected."""
 MAX_OPENED_BYTES: Final = 4 * 1024 * 1024
-"""The maximum size of decompressed records that are checked. Larger ones are trusted, like those of large batches.
+"""The maximum size of decompressed records that are checked. Larger records are trusted, like those of large batches.
 
 A few kilobytes can become 128 MiB, and a request can have any number of such batches.
 """
@@ -83,8 +83,8 @@ def check_produced_fields(  # noqa: C901, PLR0912 - every batch comes this way, 
         CorruptRecordError: the size is invalid, extra bytes follow the batch, or the CRC is wrong.
         UnsupportedMagicError: the batch has message format v0 or v1.
         UnsupportedCodecError: the codec does not exist.
-        InvalidRecordError: the batch is invalid in another way. This includes a truncated batch, which Kafka does
-            not treat as a batch.
+        InvalidRecordError: the batch is invalid in another way. A truncated batch is invalid too: Kafka
+            does not treat it as a batch.
     """
     size = len(batch)
     if size < RECORD_BATCH_OVERHEAD:
@@ -203,7 +203,7 @@ def _starts_with_a_batch(extra: memoryview) -> bool:
 
 
 MAX_MEASURED_BYTES: Final = 8 * 1024 * 1024
-"""Maximum number of bytes to decompress for counting, which takes some milliseconds."""
+"""Maximum number of bytes to decompress for counting. This takes a few milliseconds."""
 _MAX_GROWTH: Final = {CompressionCodec.SNAPPY: 64, CompressionCodec.LZ4: 255, CompressionCodec.GZIP: 1_032}
 """Maximum expansion of one compressed byte. zstd is measured instead: 4 of its bytes can become 128 KB."""
 

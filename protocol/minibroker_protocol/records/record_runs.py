@@ -59,7 +59,7 @@ def check_records(data: bytes | memoryview, position: int, count: int) -> int:
 
 
 def check_runs(data: bytes | memoryview, position: int, count: int) -> CheckedRuns:
-    """Check the runs at the beginning of `count` records, which start at `position` in `data`.
+    """Check the runs at the beginning of the `count` records that start at `position` in `data`.
 
     Records after these runs can also be valid.
     """
@@ -127,7 +127,7 @@ def _largest_time(columns: list[bytes]) -> int:
 
 
 def _read_layout(window: bytes, at: int) -> tuple[int, int, int, list[int]]:
-    """Return the size of the record at `at`, the positions of its two deltas, and those of its lengths.
+    """Return the size of the record at `at`, the positions of its two deltas, and the positions of its lengths.
 
     Raises:
         IndexError: the record is invalid or unusual, or is not followed by a record of the same size.
@@ -157,8 +157,7 @@ def _read_layout(window: bytes, at: int) -> tuple[int, int, int, list[int]]:
     if header_count & 1 or header_count >= CONTINUES:
         raise IndexError
     if header_count:
-        # The encoded count is twice the number of headers, which is also the number of their fields: each header has a
-        # key and a value.
+        # The encoded count is twice the number of headers, and so equals the number of their keys and values.
         position = _skip_fields(window, position + 1, fixed, header_count, of_headers=True) - 1
     if position + 1 != end:
         raise IndexError

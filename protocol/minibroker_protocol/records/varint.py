@@ -62,8 +62,8 @@ def encode_varlong(value: int) -> bytes:
 def finish_varint(buffer: bytes | bytearray | memoryview, position: int, first: int) -> tuple[int, int]:
     """Finish decoding a varint of several bytes. Return its raw value and the position after it.
 
-    `first` is the first byte, just before `position`, whose high bit is set. Callers decode the usual varint of a
-    single byte themselves.
+    `first` is the byte just before `position`; its high bit is set. Callers decode the usual varint of a single byte
+    themselves.
 
     Raises:
         DecodeError: the value is longer than five bytes.
