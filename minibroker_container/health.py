@@ -109,15 +109,15 @@ def addresses(proc: Path = _PROC) -> list[tuple[str, str]]:
     Raises:
         ListenerError: a list of listeners is invalid.
     """
-    listened: list[tuple[str, str]] = []
+    listener_addresses: list[tuple[str, str]] = []
     for process in sorted(proc.glob("[0-9]*")):
         with contextlib.suppress(OSError):  # The process may have ended since /proc was listed.
             words = (process / "cmdline").read_bytes().decode("utf-8", "surrogateescape").split("\0")
-            listened += _iterate_listened(words, process)
-    return [address for address in listened if not address[0].endswith(":0")]
+            listener_addresses += _iterate_listeners(words, process)
+    return [address for address in listener_addresses if not address[0].endswith(":0")]
 
 
-def _iterate_listened(words: Sequence[str], process: Path) -> Iterator[tuple[str, str]]:
+def _iterate_listeners(words: Sequence[str], process: Path) -> Iterator[tuple[str, str]]:
     for index, word in enumerate(words[1:], 1):
         if word == "serve" and os.path.basename(words[index - 1]) == "minibroker":
             yield from _parse_served_options(words[index + 1 :], process)

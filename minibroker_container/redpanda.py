@@ -76,9 +76,9 @@ def environment(arguments: Sequence[str], inherited: Mapping[str, str], warn: Ca
     admin = _parse_addresses("admin", settings.get("admin"), 9644)
     ports = [f"redpanda={listener.address}" for listener in admin]
     for section, key, port in _ABSENT:
-        listed = _parse_listeners(options, key.removesuffix("_api").replace("_", "-") + "-addr")
-        listed = listed or _parse_addresses(key, _get_section(node, section).get(key), port)
-        ports += [f"absent={listener.address}" for listener in listed]
+        absent_listeners = _parse_listeners(options, key.removesuffix("_api").replace("_", "-") + "-addr")
+        absent_listeners = absent_listeners or _parse_addresses(key, _get_section(node, section).get(key), port)
+        ports += [f"absent={listener.address}" for listener in absent_listeners]
     variables.setdefault("MINIBROKER_ADMIN_API", " ".join(ports))
     return variables
 
@@ -161,11 +161,11 @@ def _parse_addresses(key: str, content: object, port: int) -> list[_Listener]:
 
 def _listener_variables(options: Mapping[str, Sequence[str]], settings: Mapping[str, Any]) -> dict[str, str]:
     """Return the variables for listeners, their protocols and their advertised addresses."""
-    listed = _parse_listeners(options, "kafka-addr") or _parse_addresses(_KAFKA, settings.get(_KAFKA), 9092)
+    listeners = _parse_listeners(options, "kafka-addr") or _parse_addresses(_KAFKA, settings.get(_KAFKA), 9092)
     advertised = _parse_listeners(options, "advertise-kafka-addr")
     if not advertised and settings.get("advertised_kafka_api"):
         advertised = _parse_addresses("advertised_kafka_api", settings["advertised_kafka_api"], 9092)
-    names = _name_listeners(listener.name for listener in listed)
+    names = _name_listeners(listener.name for listener in listeners)
     for listener in advertised:
         if listener.name not in names:
             raise ValueError(
@@ -175,7 +175,7 @@ def _listener_variables(options: Mapping[str, Sequence[str]], settings: Mapping[
     tls = _read_tls_settings(settings)
     protocols: dict[str, str] = {}
     variables: dict[str, str] = {}
-    for listener in listed:
+    for listener in listeners:
         logs_in = listener.login == "sasl" or (not listener.login and has_login)
         files = tls.get(listener.name)
         name = names[listener.name]
@@ -183,7 +183,7 @@ def _listener_variables(options: Mapping[str, Sequence[str]], settings: Mapping[
         if files:
             prefix = f"KAFKA_LISTENER_NAME_{name.replace('_', '__').replace('-', '___')}_SSL_"
             variables |= {f"{prefix}{key}": value for key, value in files.items()}
-    for variable, entries in (("KAFKA_LISTENERS", listed), ("KAFKA_ADVERTISED_LISTENERS", advertised)):
+    for variable, entries in (("KAFKA_LISTENERS", listeners), ("KAFKA_ADVERTISED_LISTENERS", advertised)):
         if entries:
             variables[variable] = ",".join(f"{names[listener.name]}://{listener.address}" for listener in entries)
     protocol_map = ",".join(f"{name}:{protocol}" for name, protocol in protocols.items())

@@ -190,8 +190,8 @@ class FrameReader:
         if start > self._end:
             return None
         length: int = _LENGTH.unpack_from(self._view, self._start)[0]
-        # Check the length before allocating memory: read as a length, the first bytes of a TLS handshake or an HTTP
-        # request are gigabytes.
+        # Check the length before allocating memory. The first bytes of a TLS handshake or an HTTP request, read as a
+        # length, would be gigabytes.
         if not 0 <= length <= self.max_size:
             raise DecodeError(f"frame length {length} is not in 0..{self.max_size}")
         stop = start + length

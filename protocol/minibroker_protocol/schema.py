@@ -182,21 +182,21 @@ def structure(cls: type[T]) -> type[T]:
     The result is a dataclass with slots, created in a third of the usual time. `__init__` is compiled with the first
     message of the class. `__eq__` and `__repr__` are not compiled.
     """
-    declared: Any = dataclasses.dataclass(slots=True, kw_only=True, init=False, eq=False, repr=False)(cls)
-    values: Callable[[Any], Any] = attrgetter(*declared.__dataclass_fields__)
+    message_class: Any = dataclasses.dataclass(slots=True, kw_only=True, init=False, eq=False, repr=False)(cls)
+    values: Callable[[Any], Any] = attrgetter(*message_class.__dataclass_fields__)
 
     def equals(self: object, other: object) -> bool:
         return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
 
-    def first(self: object, **values: object) -> None:
-        declared.__init__ = _compile_constructor(declared)
-        declared.__init__(self, **values)
+    def compile_and_init(self: object, **values: object) -> None:
+        message_class.__init__ = _compile_constructor(message_class)
+        message_class.__init__(self, **values)
 
-    declared.__init__ = first
-    declared.__eq__ = equals
-    declared.__hash__ = None
-    declared.__repr__ = _repr_of
-    return cast("type[T]", declared)
+    message_class.__init__ = compile_and_init
+    message_class.__eq__ = equals
+    message_class.__hash__ = None
+    message_class.__repr__ = _repr_of
+    return cast("type[T]", message_class)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(dataclasses.field,))
@@ -213,9 +213,9 @@ def message(*, versions: str, flexible: str | None = None) -> Callable[[type[T]]
     schema = Schema(all_versions, all_versions._replace(first=max(first_flexible, all_versions.first)))
 
     def declare(cls: type[T]) -> type[T]:
-        declared = structure(cls)
-        _SCHEMAS[declared] = schema
-        return declared
+        message_class = structure(cls)
+        _SCHEMAS[message_class] = schema
+        return message_class
 
     return declare
 
@@ -288,34 +288,34 @@ def first_version(cls: type[Any], field: str) -> int:
     return {declared.name: declared.present.first for declared in fields_of(cls)}[field]
 
 
-def _build_field(declared: "dataclasses.Field[Any]") -> Field:
-    hint: Any = declared.type
+def _build_field(dataclass_field: "dataclasses.Field[Any]") -> Field:
+    hint: Any = dataclass_field.type
     present, null_in, tag, tagged_in = ALWAYS, None, -1, NEVER
-    notes: tuple[Any, ...] = getattr(hint, "__metadata__", ())
+    annotations: tuple[Any, ...] = getattr(hint, "__metadata__", ())
     wire_type: p.WireType | None = None
-    for note in notes:
-        match note:
+    for annotation in annotations:
+        match annotation:
             case p.WireType():
-                wire_type = note
+                wire_type = annotation
             case _Presence():
-                present = note.range
+                present = annotation.range
             case _Nullable():
-                null_in = note.range
+                null_in = annotation.range
             case _Tagged():
-                tag, tagged_in = note.tag, note.range
+                tag, tagged_in = annotation.tag, annotation.range
             case _:
-                raise TypeError(f"{declared.name}: {note!r} means nothing in a message")
+                raise TypeError(f"{dataclass_field.name}: {annotation!r} means nothing in a message")
     plain, admits_none = _remove_none(get_args(hint)[0] if get_origin(hint) is Annotated else hint)
     is_array = get_origin(plain) is list
     if is_array:
         plain = get_args(plain)[0]
-        wire_type = next((note for note in getattr(plain, "__metadata__", ()) if isinstance(note, p.WireType)), None)
+        wire_type = next((item for item in getattr(plain, "__metadata__", ()) if isinstance(item, p.WireType)), None)
     if null_in is None:
         null_in = ALWAYS if admits_none else NEVER
     kind = wire_type or plain
-    default = _make_default(declared, kind, is_array=is_array)
-    required = declared.default is dataclasses.MISSING and declared.default_factory is dataclasses.MISSING
-    return Field(declared.name, kind, is_array, present, null_in, tag, tagged_in, default, required)
+    default = _make_default(dataclass_field, kind, is_array=is_array)
+    required = dataclass_field.default is dataclasses.MISSING and dataclass_field.default_factory is dataclasses.MISSING
+    return Field(dataclass_field.name, kind, is_array, present, null_in, tag, tagged_in, default, required)
 
 
 def _remove_none(hint: Any) -> tuple[Any, bool]:
@@ -329,11 +329,11 @@ def _remove_none(hint: Any) -> tuple[Any, bool]:
     return (arms[0] if len(arms) == 1 else hint), len(arms) < len(get_args(hint))
 
 
-def _make_default(declared: "dataclasses.Field[Any]", kind: Any, *, is_array: bool) -> Callable[[], Any]:
-    if declared.default_factory is not dataclasses.MISSING:
-        return declared.default_factory
-    if declared.default is not dataclasses.MISSING:
-        return lambda: declared.default
+def _make_default(dataclass_field: "dataclasses.Field[Any]", kind: Any, *, is_array: bool) -> Callable[[], Any]:
+    if dataclass_field.default_factory is not dataclasses.MISSING:
+        return dataclass_field.default_factory
+    if dataclass_field.default is not dataclasses.MISSING:
+        return lambda: dataclass_field.default
     if is_array:
         return list
     if isinstance(kind, p.WireType):

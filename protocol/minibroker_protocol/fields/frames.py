@@ -33,9 +33,9 @@ def request_fields(frame: bytes | bytearray | memoryview, limits: Limits = tree.
     try:
         _add_length(cursor, root)
         with cursor.open_node(root, "header", tree.STRUCT, "RequestHeader") as header:
-            key, version, declared = _add_request_header(cursor, header)
+            key, version, messages = _add_request_header(cursor, header)
         root.name = f"{_api_name(key)} v{version} request"
-        _add_body(cursor, root, key, declared and declared.request, version, limits)
+        _add_body(cursor, root, key, messages and messages.request, version, limits)
     except DecodeError as error:
         root.add(cursor.error_leaf(error))
     return root
@@ -55,13 +55,13 @@ def response_fields(
         _add_length(cursor, root)
         with cursor.open_node(root, "header", tree.STRUCT, "ResponseHeader") as header:
             header.add(cursor.number("correlation_id", tree.INT32, "ResponseHeader.correlation_id"))
-        declared = declared_messages(api_key)
+        messages = declared_messages(api_key)
         if api_key == ApiKey.API_VERSIONS and bytes(view[cursor.at : cursor.at + 2]) == _UNSUPPORTED_VERSION:
             version = 0
             root.name = f"{_api_name(api_key)} v0 response"
-        if declared and api_key != ApiKey.API_VERSIONS and version in schema_of(declared.response).flexible:
+        if messages and api_key != ApiKey.API_VERSIONS and version in schema_of(messages.response).flexible:
             _add_header_tags(cursor, header)
-        _add_body(cursor, root, api_key, declared and declared.response, version, limits)
+        _add_body(cursor, root, api_key, messages and messages.response, version, limits)
     except DecodeError as error:
         root.add(cursor.error_leaf(error))
     return root
@@ -85,9 +85,9 @@ def _add_request_header(cursor: Cursor, header: Node) -> tuple[int, int, Message
     key = header.add(cursor.number("request_api_key", tree.INT16, "RequestHeader.request_api_key", _api_name))
     version = header.add(cursor.number("request_api_version", tree.INT16, "RequestHeader.request_api_version"))
     header.add(cursor.number("correlation_id", tree.INT32, "RequestHeader.correlation_id"))
-    declared = declared_messages(key.value)
+    messages = declared_messages(key.value)
     if key.value == ApiKey.CONTROLLED_SHUTDOWN and version.value == 0:
-        return key.value, version.value, declared
+        return key.value, version.value, messages
     with cursor.open_node(header, "client_id", "STRING", "RequestHeader.client_id") as client_id:
         length = client_id.add(cursor.number(tree.LENGTH, tree.INT16))
         if length.value < -1:
@@ -98,9 +98,9 @@ def _add_request_header(cursor: Cursor, header: Node) -> tuple[int, int, Message
         client_id.value = None if length.value < 0 else str(cursor.data[length.end : cursor.at], "utf-8")
     except UnicodeDecodeError as error:
         client_id.fault = f"client_id: text that is not UTF-8: {error.reason}"
-    if declared is not None and version.value in schema_of(declared.request).flexible:
+    if messages is not None and version.value in schema_of(messages.request).flexible:
         _add_header_tags(cursor, header)
-    return key.value, version.value, declared
+    return key.value, version.value, messages
 
 
 def _add_header_tags(cursor: Cursor, header: Node) -> None:

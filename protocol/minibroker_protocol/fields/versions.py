@@ -46,10 +46,10 @@ class Translation(NamedTuple):
 
 def request_versions(api_key: int) -> range:
     """Return the declared request versions of an API, or an empty range for an unknown API."""
-    declared = declared_messages(api_key)
-    if declared is None:
+    messages = declared_messages(api_key)
+    if messages is None:
         return range(0)
-    first, last = schema_of(declared.request).versions
+    first, last = schema_of(messages.request).versions
     return range(first, last + 1)
 
 
@@ -61,8 +61,8 @@ def request_in_version(frame: bytes | bytearray | memoryview, version: int) -> T
     view = memoryview(frame)[_LENGTH.size :]
     try:
         header = read_request_header(view)
-        declared = _find_messages(header.api_key, version)
-        cls = declared.request
+        messages = _find_messages(header.api_key, version)
+        cls = messages.request
         position = header.body
         if header.api_version in schema_of(cls).flexible:
             position = skip_tagged_fields(view, position)
@@ -84,8 +84,8 @@ def response_in_version(
     """Convert a response to `version` from `own_version`, the version of its request."""
     view = memoryview(frame)
     try:
-        declared = _find_messages(api_key, version)
-        cls, position = declared.response, _RESPONSE_BODY
+        messages = _find_messages(api_key, version)
+        cls, position = messages.response, _RESPONSE_BODY
         has_header_tags = api_key != ApiKey.API_VERSIONS
         if has_header_tags and own_version in schema_of(cls).flexible:
             position = skip_tagged_fields(view, position)
@@ -99,12 +99,12 @@ def response_in_version(
 
 
 def _find_messages(api_key: int, version: int) -> Messages:
-    declared = declared_messages(api_key)
-    if declared is None:
+    messages = declared_messages(api_key)
+    if messages is None:
         raise DecodeError(f"API {api_key} is not known here")
-    if version not in schema_of(declared.request).versions:
-        raise DecodeError(f"{declared.api} has no version {version} here")
-    return declared
+    if version not in schema_of(messages.request).versions:
+        raise DecodeError(f"{messages.api} has no version {version} here")
+    return messages
 
 
 def _decode_message(cls: type[Any], view: memoryview, version: int, position: int) -> Any:

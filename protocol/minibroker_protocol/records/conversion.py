@@ -240,7 +240,7 @@ def _build_message_set(records: Sequence[Record], header: BatchHeader, magic: in
             log_append_time=_append_time(header, magic),
         )
     except EncodeError as error:
-        # A batch with a correct checksum may have been accepted although, for example, its offsets do not ascend.
+        # A batch with a correct checksum can be in the log even if its offsets do not ascend, for example.
         raise InvalidRecordError(f"the batch at offset {header.base_offset} cannot be converted: {error}") from None
 
 

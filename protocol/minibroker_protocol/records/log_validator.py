@@ -131,15 +131,15 @@ def prepare_in_steps(
         if data is None:
             return _prepare_batch(first.buffer, header, append)
     else:
-        opened: list[OpenedBatch] = []
+        opened_batches: list[OpenedBatch] = []
         for batch in batches:
-            opened.append((yield from open_batch(batch)))
+            opened_batches.append((yield from open_batch(batch)))
             yield
-        yield from append.validator.validate(opened)
-        opened_records = list(chain.from_iterable(batch.records for batch in opened))
+        yield from append.validator.validate(opened_batches)
+        opened_records = list(chain.from_iterable(batch.records for batch in opened_batches))
         if policy.magic < MAGIC_V2:
-            if first.header.magic == policy.magic and append.codec is source_codec and _is_numbered(opened):
-                message_set: memoryview | bytearray = _stamp_message_set(records, batches, opened, append)
+            if first.header.magic == policy.magic and append.codec is source_codec and _is_numbered(opened_batches):
+                message_set: memoryview | bytearray = _stamp_message_set(records, batches, opened_batches, append)
             else:
                 message_set = yield from to_message_set(
                     opened_records,
@@ -159,12 +159,12 @@ def _highest_timestamp(records: Sequence[Record]) -> int:
     return max([NO_TIMESTAMP, *[record.timestamp for record in records]])
 
 
-def _is_numbered(opened: Sequence[OpenedBatch]) -> bool:
+def _is_numbered(opened_batches: Sequence[OpenedBatch]) -> bool:
     """Return whether offsets can be assigned without changing inner messages. Plain messages have none."""
-    header = opened[0].header
+    header = opened_batches[0].header
     if header.codec is CompressionCodec.NONE:
         return True
-    offsets = [record.offset for record in opened[0].records]
+    offsets = [record.offset for record in opened_batches[0].records]
     return header.magic > MAGIC_V0 and offsets == list(range(len(offsets)))
 
 
@@ -178,13 +178,13 @@ def _restamp_batch(batch: RecordBatch, append: _AppendParameters) -> Steps[tuple
     max_timestamp = NO_TIMESTAMP if append.log_append_time is None else append.log_append_time
     data = b""
     if append.validator.must_open(header):
-        opened = yield from open_batch(batch)
-        yield from append.validator.validate([opened])
+        opened_batch = yield from open_batch(batch)
+        yield from append.validator.validate([opened_batch])
         if header.timestamp_type is TimestampType.LOG_APPEND_TIME and header.codec is not append.codec:
-            return _convert_records(opened.records, header, append)
-        data = opened.data
+            return _convert_records(opened_batch.records, header, append)
+        data = opened_batch.data
         if append.log_append_time is None:
-            max_timestamp = _highest_timestamp(opened.records)
+            max_timestamp = _highest_timestamp(opened_batch.records)
     else:
         must_walk = not 0 <= append.policy.validated_records < header.record_count
         if must_walk or header.codec is not append.codec:
@@ -231,7 +231,7 @@ def _prepare_batch(data: memoryview | bytearray, header: BatchHeader, append: _A
 
 
 def _stamp_message_set(
-    records: memoryview, batches: Sequence[Batch], opened: Sequence[OpenedBatch], append: _AppendParameters
+    records: memoryview, batches: Sequence[Batch], opened_batches: Sequence[OpenedBatch], append: _AppendParameters
 ) -> memoryview:
     """Assign offsets and timestamps to the messages of a set, and return it without a truncated last message.
 
@@ -239,7 +239,7 @@ def _stamp_message_set(
     start at 0 (KIP-31).
     """
     next_offset = append.next_offset()
-    for entry, batch in zip([batch.buffer for batch in batches], opened, strict=True):
+    for entry, batch in zip([batch.buffer for batch in batches], opened_batches, strict=True):
         next_offset += len(batch.records)
         _INT64.pack_into(entry, 0, next_offset - 1)
         time = _highest_timestamp(batch.records) if append.log_append_time is None else append.log_append_time
