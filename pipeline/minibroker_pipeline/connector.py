@@ -42,7 +42,7 @@ class TopicSource:
         pattern: a Java regular expression for topic names, instead of `topics`. A stream also finds new topics.
         starting: the first position. A stream ignores it once the stream has a checkpoint.
         ending: the last position of a batch. A stream has no end.
-        isolation: "read_committed" omits the records of aborted transactions, and waits for open ones to end.
+        isolation: "read_committed" omits the records of aborted transactions, and of open ones until they commit.
         headers: whether to add a column `headers`, which is null for a record without headers.
         max_offsets_per_trigger: the approximate number of offsets per micro-batch, or None for no limit.
         options: options of the connector and, with the prefix "kafka.", of Kafka's consumer. They override the

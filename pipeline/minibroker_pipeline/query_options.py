@@ -9,24 +9,24 @@ class OptionError(ValueError):
     """An unknown option or an invalid value. The message names the option and lists what is allowed."""
 
 
-def read_options(given: Mapping[str, str], known: Mapping[str, tuple[str, Callable[[str], Any]]]) -> dict[str, Any]:
+def read_options(options: Mapping[str, str], parsers: Mapping[str, tuple[str, Callable[[str], Any]]]) -> dict[str, Any]:
     """Parse the options of a query and return their values by attribute name.
 
     Args:
-        given: texts by option name, in any case.
-        known: the attribute and the parser of each option. Later options of an attribute override earlier ones.
+        options: texts by option name, in any case.
+        parsers: the attribute and the parser of each option. Later options of an attribute override earlier ones.
 
     Raises:
         OptionError: an option is unknown, or a parser refuses its text. The message suggests a similar name.
     """
-    texts = {name.lower(): text for name, text in given.items()}
-    names = {name.lower(): name for name in known}
+    texts = {name.lower(): text for name, text in options.items()}
+    names = {name.lower(): name for name in parsers}
     for name in [name for name in texts if name not in names]:
         similar = get_close_matches(name, names, n=1)
-        hint = f"; is {names[similar[0]]} meant?" if similar else f" (known: {', '.join(sorted(known))})"
+        hint = f"; is {names[similar[0]]} meant?" if similar else f" (known: {', '.join(sorted(parsers))})"
         raise OptionError(f"there is no option {name!r}{hint}")
     values: dict[str, Any] = {}
-    for option, (attribute, read) in known.items():
+    for option, (attribute, read) in parsers.items():
         if (text := texts.get(option.lower())) is not None:
             try:
                 values[attribute] = read(text)
