@@ -119,6 +119,7 @@ class KafkaFactory(Protocol):
 
     def __call__(self, **options: Unpack[BrokerOptions]) -> Broker:
         """Start a broker with these options. It runs until the test ends."""
+        ...
 
 
 @pytest.fixture

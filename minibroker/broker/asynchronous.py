@@ -66,7 +66,7 @@ class AsyncBroker(AsyncOperations):
 
     def remarks(self) -> list[str]:
         """Return warnings about the configuration."""
-        return self._options.remarks()
+        return self._options.remarks
 
     @property
     def bootstrap_servers(self) -> str:

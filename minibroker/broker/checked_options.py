@@ -36,6 +36,7 @@ class CheckedOptions:
         journal: the number of requests to keep, True for the default number, or 0 for no journal.
         data_dir: the log directory, or None for a temporary one.
         timeout: the default timeout of methods that wait, in seconds.
+        remarks: warnings about the configuration.
 
     Raises:
         TypeError, ValueError, ConfigError: an option is invalid; the message names it.
@@ -54,9 +55,6 @@ class CheckedOptions:
         self.racks = _parse_racks(options, self.seeds)
         self.brokers = _count_brokers(options, self.racks)
         self.listeners = _make_listeners(options, properties, self.brokers)
-        self._properties = properties
-        self._advertises = options.get("advertise") is not None
-        self._is_list_served = options.get("listeners") is not None or self.security is not None
         self.clock = options.get("clock")
         self.journal = options.get("journal", False)
         if self.journal is not True and self.journal < 0:
@@ -70,17 +68,14 @@ class CheckedOptions:
             raise ValueError(f"timeout: {self.timeout} s is below 0")
         data_dir = options.get("data_dir")
         self.data_dir = None if data_dir is None else os.fspath(data_dir)
-
-    def remarks(self) -> list[str]:
-        """Return warnings about the configuration."""
-        unserved: list[str] = []
-        if not self._is_list_served:
-            unserved += _find_ignored_listeners(self._properties, self.listeners, advertises=self._advertises)
+        self.remarks = self.config.remarks() + self.config.remarks_on_replicas(self.brokers)
+        if options.get("listeners") is None and self.security is None:
+            advertises = options.get("advertise") is not None
+            self.remarks += _find_ignored_listeners(properties, self.listeners, advertises=advertises)
         for name in ("log.dirs", "log.dir"):
-            text = self._properties.get(name)
+            text = properties.get(name)
             if text and self.data_dir not in {directory.strip() for directory in text.split(",")}:
-                unserved.append(f"{name}={text} has no effect: data_dir names the directory of the logs")
-        return self.config.remarks() + self.config.remarks_on_replicas(self.brokers) + unserved
+                self.remarks.append(f"{name}={text} has no effect: data_dir names the directory of the logs")
 
     def open_control_plane(self) -> "ControlPlane | None":
         """Return the control plane, bound to its address but not yet serving, or None if `control` is not set.

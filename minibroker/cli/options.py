@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 DEFAULT_LISTEN: Final = "127.0.0.1:9092"
@@ -36,7 +37,7 @@ def _add_addresses(option: _AddArgument) -> None:
     )
     option(
         "--racks",
-        type=lambda text: text.split(","),
+        type=partial(str.split, sep=","),
         default=[],
         metavar="RACK,...",
         help="`broker.rack` of each broker, in their order; an empty item is no rack (default `broker.rack`)",
@@ -133,7 +134,7 @@ def _add_observation(option: _AddArgument) -> None:
 
 
 def _add_process(option: _AddArgument) -> None:
-    """Add the options for the readiness, the output and the end of the process."""
+    """Add the options about the process itself: its readiness, output and termination."""
     option("--ready-file", metavar="PATH", help="write the bootstrap address to this file once clients can connect")
     option(
         "--stop-with-stdin",

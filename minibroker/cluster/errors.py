@@ -48,7 +48,7 @@ class WaitTimeoutError(AssertionError):
 
 
 class UnexpectedRecordError(AssertionError):
-    """A record exists that a test expected not to exist. The message shows the record."""
+    """A record exists although a test expected none. The message shows the record."""
 
 
 class MinibrokerWarning(UserWarning, RuntimeWarning):

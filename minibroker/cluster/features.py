@@ -72,7 +72,7 @@ class Features:
 
     @property
     def finalized(self) -> Mapping[str, int]:
-        """The features that are on, with their levels."""
+        """The enabled features with their levels."""
         return {name: level for name, level in self._levels.items() if level > 0}
 
     def level(self, name: str) -> int:

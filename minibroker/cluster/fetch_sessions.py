@@ -265,7 +265,7 @@ class FetchSessionCache:
         if requested is not None:
             self._sessions[session.id] = session
             return FetchContext(requested, session)
-        # As in Kafka, a session whose last partition was dropped ends.
+        # As in Kafka, a session ends when its last partition is dropped.
         if not session.partitions:
             self._end(session.id)
             return FetchContext({})

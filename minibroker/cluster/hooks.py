@@ -46,11 +46,11 @@ class Hooks:
     """The events of one broker.
 
     Attributes:
-        check_broker: The configuration of brokers is about to change to the argument. Subscribers may raise
+        check_broker: The brokers' configuration is about to change to the argument. Subscribers may raise
             ConfigError.
         config_changed: The configuration of resources of this type has changed.
         fault_hit: See `FaultHit`.
-        leader_moved: The partition has another leader, or no leader any longer.
+        leader_moved: The partition has a new leader, or has lost its leader.
         log_cleaned: The log of a partition was compacted. The arguments are the partition and the previous shape of
             the log.
         log_shortened: Retention removed segments. The arguments are the partition, the previous shape of the log

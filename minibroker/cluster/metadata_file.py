@@ -90,8 +90,8 @@ class MetadataFile:
         if not self._is_durable:
             write_atomically(self.path, data, mode=self._mode)
             return
-        # Without a backup the file must be forced to disk. The first generation has no backup, and neither has any
-        # generation on a file system without hard links.
+        # Without a backup the file must be forced to disk: the first generation, and every generation on a file system
+        # without hard links.
         is_forced = sync or not self._keep_backup()
         self._replace(data, sync=is_forced)
         self._on_write()

@@ -44,6 +44,7 @@ class LogManager(Protocol):
             StorageError: The log is damaged.
             OSError: A file cannot be read or written.
         """
+        ...
 
     def reconfigure(self, log: Log, config: LogConfig) -> None:
         """Apply a new configuration to a log."""
@@ -182,7 +183,7 @@ class Partition:
         self._update_min_isr()
 
     def describe(self, cluster: Cluster) -> MetadataResponsePartition:
-        """Return the partition in the form of a Metadata response."""
+        """Return the partition for a Metadata response."""
         leader = self.leader
         return MetadataResponsePartition(
             error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader is None else ErrorCode.NONE,

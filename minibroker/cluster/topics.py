@@ -65,7 +65,7 @@ _COMPACTED: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
 
 
 def topic_name_error(name: str) -> str | None:
-    """Return why a topic name is invalid (Kafka's `Topic.validate`), or None if it is valid."""
+    """Return the reason why a topic name is invalid (Kafka's `Topic.validate`), or None."""
     if not name:
         return "Topic name is invalid: the empty string is not allowed"
     if name in {".", ".."}:

@@ -3,7 +3,6 @@
 from typing import Any, Final
 
 from fastapi import Depends, FastAPI
-from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 
 from minibroker.config.version import __version__
@@ -51,7 +50,7 @@ def make_app(remote: Remote | None) -> FastAPI:
             Depends(HTTPBearer(auto_error=False, description="Required if the broker was started with a token.")),
             Depends(refuse_unknown_parameters),
         ],
-        generate_unique_id_function=_operation_id,
+        generate_unique_id_function=lambda route: route.name,
     )
     app.state.remote = remote
     app.state.faults = FaultIds()
@@ -60,7 +59,3 @@ def make_app(remote: Remote | None) -> FastAPI:
     for module in (topics, records, groups, settings, time, snapshots, brokers, requests, faults, health):
         app.include_router(module.router)
     return app
-
-
-def _operation_id(route: APIRoute) -> str:
-    return route.name

@@ -40,7 +40,7 @@ _WORDS: Final = {
 
 
 def problem(status: int, message: str, word: str | None = None, headers: dict[str, str] | None = None) -> Response:
-    """Return an error response with a problem in JSON."""
+    """Return an error response with the fields of `Problem` as JSON."""
     # json.dumps returns ASCII, so any message can be encoded.
     body = json.dumps({"error": word or _WORDS.get(status, "error"), "message": message})
     return Response(body, status, headers=headers, media_type="application/json")

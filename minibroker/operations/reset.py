@@ -41,7 +41,11 @@ def reset(services: Services, make_topics: Callable[[], object], *, keep_topics:
             replace(core, new, gone)
         now_ms = core.clock.now_ms()
         for topic, offsets in ends.items():
-            _truncate_topic(topic, offsets, now_ms)
+            for partition, offset in zip(topic.partitions, offsets, strict=True):
+                log = partition.opened_log
+                # The log is truncated fully, because DeleteRecords would keep producers and their open transactions.
+                if log is not None and (log.log_start_offset < offset or log.producers.active):
+                    log.truncate_fully_and_start_at(offset, now_ms)
     finally:
         core.topics.note({})
     if any(map(any, ends.values())):
@@ -74,14 +78,6 @@ def _end_offsets(topic: Topic) -> list[int]:
         partition.log.log_end_offset if partition.opened_log is not None or partition.has_files else 0
         for partition in topic.partitions
     ]
-
-
-def _truncate_topic(topic: Topic, offsets: list[int], now_ms: int) -> None:
-    for partition, offset in zip(topic.partitions, offsets, strict=True):
-        log = partition.opened_log
-        # The log is truncated fully, because DeleteRecords would keep producers and their open transactions.
-        if log is not None and (log.log_start_offset < offset or log.producers.active):
-            log.truncate_fully_and_start_at(offset, now_ms)
 
 
 METADATA_FILES = (TOPICS_FILE, CLUSTER_FILE)

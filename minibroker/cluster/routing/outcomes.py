@@ -99,6 +99,7 @@ class Channel(Protocol):
     @property
     def ends(self) -> tuple[Any, Any]:
         """The addresses of both ends, the broker's first. An unknown address is None."""
+        ...
 
     def send(self, data: bytearray, splices: Splices) -> None:
         """Send bytes."""

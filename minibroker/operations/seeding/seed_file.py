@@ -66,7 +66,7 @@ def _read_lines(seeds: Seeds, text: str) -> None:
             continue
         place = f"{seeds.source}: line {number}"
         data = parse_json(line, place)
-        names = cast("Mapping[object, object]", data) if isinstance(data, Mapping) else ()
+        names = _field_names(data)
         if "topic" in names:
             _add_record(seeds, data, place)
         elif "name" in names or isinstance(data, str):
@@ -141,6 +141,10 @@ def _check_fields(data: object, known: Sequence[str], place: str) -> dict[str, A
         if name not in known:
             raise SeedError(f"{place}: {name}: there is no such field; there are {', '.join(known)}")
     return fields
+
+
+def _field_names(data: object) -> frozenset[object]:
+    return frozenset(cast("Mapping[object, object]", data)) if isinstance(data, Mapping) else frozenset()
 
 
 def _get_list(fields: Mapping[str, Any], name: str, place: str) -> Sequence[object]:
@@ -225,10 +229,14 @@ def _pairs(value: Any) -> Iterator[tuple[str, Any]]:
         return
     pairs: Sequence[object] = cast("Sequence[object]", value) if isinstance(value, list) else [value]
     for pair in pairs:
-        items = cast("Sequence[Any]", pair) if isinstance(pair, list) else ()
+        items = _items(pair)
         if len(items) != len(("name", "value")):
             raise ValueError(f"{_shorten(pair)} is not [name, value]")
         yield _to_text(items[0]), items[1]
+
+
+def _items(value: object) -> Sequence[Any]:
+    return cast("Sequence[Any]", value) if isinstance(value, list) else ()
 
 
 def _to_timestamp(value: Any) -> int:
