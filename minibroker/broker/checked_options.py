@@ -220,7 +220,9 @@ def _config_text(name: str, value: object) -> str:
     Raises:
         ConfigError: the value cannot be written in a properties file.
     """
-    if isinstance(value, str | int | float):
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float):
         return config_text(value)
     shown = repr(value)
     if isinstance(value, list | tuple):

@@ -39,7 +39,7 @@ def log_config(config: TopicConfig) -> LogConfig:
 
 
 _KEPT: Final = "producer"
-_CODECS: Final = {"uncompressed": CompressionCodec.NONE, **{codec.name.lower(): codec for codec in CompressionCodec}}
+_CODECS: Final = {codec.name.lower() if codec else "uncompressed": codec for codec in CompressionCodec}
 _LEVELS: Final = {
     CompressionCodec.GZIP: "compression.gzip.level",
     CompressionCodec.LZ4: "compression.lz4.level",
