@@ -84,7 +84,7 @@ def kafka_session(request: pytest.FixtureRequest) -> Iterator[Broker]:
     from minibroker.broker import Broker  # noqa: PLC0415 - loaded when a test uses it
 
     try:
-        broker = Broker(**_options(request.config))
+        broker = Broker(**_read_options(request.config))
         broker.start()
     except (pytest.UsageError, ValueError) as error:
         pytest.fail(f"invalid options of the fixture `kafka`: {error}", pytrace=False)
@@ -131,7 +131,7 @@ def kafka_factory(request: pytest.FixtureRequest) -> Iterator[KafkaFactory]:
 
         def start(**options: Unpack[BrokerOptions]) -> Broker:
             options.setdefault("journal", _JOURNAL)
-            options.setdefault("timeout", _timeout(request.config))
+            options.setdefault("timeout", _read_timeout(request.config))
             broker = brokers.enter_context(Broker(**options))
             request.node.stash.setdefault(_STARTED, []).append(broker)
             return broker
@@ -147,7 +147,7 @@ def pytest_runtest_makereport(
     report = yield
     if report.failed:
         _shorten(report, call)
-        report.sections += [(title, _overview(broker)) for title, broker in _brokers_of(item)]
+        report.sections += [(title, _describe_broker(broker)) for title, broker in _brokers_of(item)]
     return report
 
 
@@ -171,7 +171,7 @@ def _brokers_of(item: pytest.Item) -> Iterator[tuple[str, Broker]]:
             yield "kafka_factory" if len(started) == 1 else f"kafka_factory, broker {number}", started_broker
 
 
-def _overview(broker: Broker) -> str:
+def _describe_broker(broker: Broker) -> str:
     from minibroker.operations.overview import overview  # noqa: PLC0415 - most tests do not fail
 
     try:
@@ -180,7 +180,7 @@ def _overview(broker: Broker) -> str:
         return f"cannot be shown: {error}"  # The test may have stopped the broker.
 
 
-def _options(config: pytest.Config) -> BrokerOptions:
+def _read_options(config: pytest.Config) -> BrokerOptions:
     """Return the options of the session's broker.
 
     Raises:
@@ -201,12 +201,12 @@ def _options(config: pytest.Config) -> BrokerOptions:
         "topics": [*config.getini("kafka_topics"), *config.option.kafka_topic],
         "brokers": int(number),
         "journal": _JOURNAL,
-        "security": _security(config),
-        "timeout": _timeout(config),
+        "security": _read_security(config),
+        "timeout": _read_timeout(config),
     }
 
 
-def _timeout(config: pytest.Config) -> float:
+def _read_timeout(config: pytest.Config) -> float:
     """Return the timeout of all brokers, in seconds.
 
     Raises:
@@ -222,7 +222,7 @@ def _timeout(config: pytest.Config) -> float:
     return seconds
 
 
-def _security(config: pytest.Config) -> Security | None:
+def _read_security(config: pytest.Config) -> Security | None:
     """Return the security that clients must use, or None.
 
     Raises:

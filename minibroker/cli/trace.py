@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
     """
     to = parse_advertised(options.to, "--to")
     listen = parse_address(options.listen, "--listen")
-    context = _tls_context(options)
+    context = _make_tls_context(options)
     page = _open_page(options)
     with _open_output(options) as file:
         return asyncio.run(_run(options, to, listen, context, file, page))
@@ -89,8 +89,8 @@ def _open_page(options: argparse.Namespace) -> "TracePlane | None":
     return open_trace_page(parse_guarded_address("--page", options.page, token, sources), token)
 
 
-def _tls_context(options: argparse.Namespace) -> ssl.SSLContext | None:
-    properties = _properties(options.to_config) if options.to_config else {}
+def _make_tls_context(options: argparse.Namespace) -> ssl.SSLContext | None:
+    properties = _read_properties(options.to_config) if options.to_config else {}
     protocol = properties.get("security.protocol", "PLAINTEXT").strip().upper()
     if protocol not in _PROTOCOLS:
         raise ValueError(
@@ -101,7 +101,7 @@ def _tls_context(options: argparse.Namespace) -> ssl.SSLContext | None:
     return contexts.client_context(properties)
 
 
-def _properties(path: str) -> dict[str, str]:
+def _read_properties(path: str) -> dict[str, str]:
     try:
         with open(path, encoding="iso-8859-1") as file:
             return parse_properties(file.read())
@@ -137,7 +137,7 @@ async def _run(
     output: Output | None = None
     if file is not None:
         output = Output(file, lambda error: _print_error(f"{name}: {error.strerror or error}; nothing more is shown"))
-    line, left_out = _formatters(json=options.json is not None)
+    line, left_out = _choose_formatters(json=options.json is not None)
     clock = SystemClock(loop)
     writer = LineWriter(clock, output, line, left_out, _print_error, None if page is None else page.ring)
     proxy = Proxy(to, listen, context, writer)
@@ -160,7 +160,7 @@ async def _run(
     return 0
 
 
-def _formatters(*, json: bool) -> tuple[Callable[[Reading], str], Callable[[int], str]]:
+def _choose_formatters(*, json: bool) -> tuple[Callable[[Reading], str], Callable[[int], str]]:
     """Return two functions that format a request, and the number of omitted requests."""
     if json:
         return lines.json_of, lambda count: f'{{"leftOut": {count}}}\n'

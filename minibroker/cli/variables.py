@@ -83,7 +83,7 @@ def add_variable(message: str, environment: Mapping[str, str] = os.environ) -> s
     """Prefix a message with the variable that it is about, and append a remedy if it names a file or an address."""
     if _VARIABLE.match(message):
         return message
-    remedy = _remedy(message, variable := _find_variable_by_name(message, environment))
+    remedy = _suggest_remedy(message, variable := _find_variable_by_name(message, environment))
     if variable is not None:
         shown = "" if SECRET.fullmatch(variable.replace("_", ".")) else f"={environment[variable][:_MAX_VALUE_LENGTH]}"
         return f"{variable}{shown}: {message}{remedy}"
@@ -91,7 +91,7 @@ def add_variable(message: str, environment: Mapping[str, str] = os.environ) -> s
     return f"{message}{remedy}" if key is None else f"{variable_of(key[1])} is not set: {message}"
 
 
-def _remedy(message: str, variable: str | None) -> str:
+def _suggest_remedy(message: str, variable: str | None) -> str:
     """Return a remedy for a message that begins with a file or an address, or an empty string."""
     if _ADDRESS.match(message):
         return "; leave the host out, as in PLAINTEXT://:9092, to listen on all of them"
@@ -108,14 +108,14 @@ def _find_variable_by_name(message: str, environment: Mapping[str, str]) -> str 
     """Return the variable whose key, option or value a message names first, or None if it names none."""
     matches: list[tuple[int, int, str]] = []
     for variable in environment:
-        for name in _names(variable):
+        for name in _iterate_names(variable):
             match = re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", message)
             if match is not None:
                 matches.append((match.start(), -len(name), variable))
     return min(matches)[2] if matches else _find_variable_by_value(message, environment)
 
 
-def _names(variable: str) -> Iterator[str]:
+def _iterate_names(variable: str) -> Iterator[str]:
     """Yield the names by which messages may refer to a variable."""
     if variable in OPTIONS:
         option = OPTIONS[variable]

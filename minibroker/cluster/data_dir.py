@@ -83,12 +83,12 @@ class DataDir:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path) from None
         self.path = path
         self.is_temporary = is_temporary(path)
-        self._lock = _lock(path)
+        self._lock = _lock_directory(path)
         try:
             _check_complete(path)
             if finish(path):
                 _logger.info("%s: finished what a killed writer had begun", path)
-            self.cluster_id, self.node_id = _identity(path, node_id, cluster_id, is_durable=not self.is_temporary)
+            self.cluster_id, self.node_id = _read_ids(path, node_id, cluster_id, is_durable=not self.is_temporary)
             self.last_stop = self._read_last_stop()
             self.was_killed = self.last_stop is not LastStop.CLEAN
         except BaseException:
@@ -146,7 +146,7 @@ class DataDir:
         os.pwrite(self._lock.fd, f"{boot_id() or ''}\n{note}".encode(), 0)
 
 
-def _lock(directory: str) -> DirectoryLock:
+def _lock_directory(directory: str) -> DirectoryLock:
     try:
         return DirectoryLock(directory)
     except DirectoryLockedError as error:
@@ -175,7 +175,7 @@ def _holds_directories(path: str) -> bool:
         return any(entry.is_dir() for entry in entries)
 
 
-def _identity(directory: str, configured: int, configured_cluster: str | None, *, is_durable: bool) -> tuple[str, int]:
+def _read_ids(directory: str, configured: int, configured_cluster: str | None, *, is_durable: bool) -> tuple[str, int]:
     """Return the cluster id and the node id of a directory. Ids missing from `meta.properties` are added to it.
 
     The file follows Kafka's `MetaProperties`. Version 1 has `node.id`. Version 0, written by a broker with

@@ -102,7 +102,7 @@ def served_listeners(configs: Mapping[str, str], text: str, source: str) -> list
     return [
         ServedListener(
             entry.name,
-            _protocol(entry.name, protocols, source),
+            _find_protocol(entry.name, protocols, source),
             entry.host.strip("[]") or _ALL_INTERFACES,
             entry.port,
             advertised.get(entry.name),
@@ -127,7 +127,7 @@ def advertised_addresses(configs: Mapping[str, str]) -> dict[str, tuple[str, int
     return {entry.name: (entry.host.strip("[]"), entry.port) for entry in entries if entry.host not in WILDCARDS}
 
 
-def _protocol(name: str, protocols: Mapping[str, str], source: str) -> str:
+def _find_protocol(name: str, protocols: Mapping[str, str], source: str) -> str:
     protocol = protocols.get(name, name)
     if protocol in PROTOCOLS:
         return protocol

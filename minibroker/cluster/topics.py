@@ -221,7 +221,7 @@ class Topics:
 
         Kafka's metric names cannot distinguish such topics.
         """
-        return next((other for other in self._folded.get(_folded(name), ()) if other != name), None)
+        return next((other for other in self._folded.get(_fold(name), ()) if other != name), None)
 
     def create(
         self,
@@ -510,14 +510,14 @@ class Topics:
         self._names = None
         self._by_name[topic.name] = topic
         self._by_id[topic.id] = topic
-        self._folded.setdefault(_folded(topic.name), {})[topic.name] = None
+        self._folded.setdefault(_fold(topic.name), {})[topic.name] = None
         self._deleted.discard(topic.name)
 
     def _forget(self, topic: Topic) -> None:
         self._names = None
         del self._by_name[topic.name]
         del self._by_id[topic.id]
-        del self._folded[_folded(topic.name)][topic.name]
+        del self._folded[_fold(topic.name)][topic.name]
 
     def _append_partition(self, topic: Topic, index: int) -> Partition:
         partition = Partition(topic, index, f"{self.data_dir}/{topic.name}-{index}", self._log_manager)
@@ -597,7 +597,7 @@ class Topics:
         return bool(adopted)
 
 
-def _folded(name: str) -> str:
+def _fold(name: str) -> str:
     return name.replace(".", "_")
 
 

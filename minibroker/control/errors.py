@@ -49,7 +49,7 @@ def problem(status: int, message: str, word: str | None = None, headers: dict[st
 def handle_errors(app: FastAPI) -> None:
     """Register handlers with `app` that turn the broker's exceptions, and the app's own, into problem responses."""
     app.add_exception_handler(RequestValidationError, _respond_to_invalid)
-    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(HTTPException, _respond_to_http_error)
     kind: type[Exception]
     for kind, status, word, message in (
         (errors.NotFoundError, 404, None, "{}"),
@@ -78,10 +78,10 @@ def _problem_handler(status: int, word: str | None, message: str) -> Any:
 
 async def _respond_to_invalid(_: Request, error: Exception) -> Response:
     complaints = cast("RequestValidationError", error).errors()
-    return problem(400, "; ".join(map(_complaint, complaints)))
+    return problem(400, "; ".join(map(_format_complaint, complaints)))
 
 
-def _complaint(complaint: dict[str, Any]) -> str:
+def _format_complaint(complaint: dict[str, Any]) -> str:
     # Leave out the first element, which is "body", "query" or "path".
     location = ".".join(map(str, complaint["loc"][1:]))
     message = complaint.get("ctx", {}).get("error", "") if complaint["type"] == "json_invalid" else complaint["msg"]
@@ -97,7 +97,7 @@ def _complaint(complaint: dict[str, Any]) -> str:
     return f"{location or 'body'}: {message}{value_text}"
 
 
-async def _http(request: Request, error: Exception) -> Response:
+async def _respond_to_http_error(request: Request, error: Exception) -> Response:
     http_error = cast("HTTPException", error)
     message = str(http_error.detail)
     if http_error.status_code in {404, 405}:

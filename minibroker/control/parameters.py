@@ -30,10 +30,10 @@ async def refuse_unknown_parameters(request: Request) -> None:
     known = [parameter.alias for parameter in route.dependant.query_params]
     for name in request.query_params:
         if name not in known:
-            raise HTTPException(400, f"{name}: unknown query parameter{_hint(name, known, route)}")
+            raise HTTPException(400, f"{name}: unknown query parameter{_suggest_parameter(name, known, route)}")
 
 
-def _hint(name: str, known: list[str], route: APIRoute) -> str:
+def _suggest_parameter(name: str, known: list[str], route: APIRoute) -> str:
     if name in _fields_of(route):
         return "; it is a field of the JSON body of this request"
     if not known:

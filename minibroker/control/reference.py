@@ -33,19 +33,19 @@ def render() -> str:
     kinds: dict[str, list[str]] = {}
     for path, item in document["paths"].items():
         for method, operation in item.items():
-            kinds.setdefault(operation["tags"][0], []).append(_operation(f"{method.upper()} {path}", operation))
+            kinds.setdefault(operation["tags"][0], []).append(_format_operation(f"{method.upper()} {path}", operation))
     sections = [f"### {kind}\n\n" + "\n".join(operations) for kind, operations in kinds.items()]
     schemas: dict[str, Any] = document["components"]["schemas"]
-    objects = [_object(name, schema) for name, schema in sorted(schemas.items()) if schema.get("properties")]
+    objects = [_format_object(name, schema) for name, schema in sorted(schemas.items()) if schema.get("properties")]
     return "\n".join([*sections, "### Objects\n", *objects])
 
 
-def _operation(title: str, operation: dict[str, Any]) -> str:
+def _format_operation(title: str, operation: dict[str, Any]) -> str:
     description = " ".join(operation["description"].split())
     python = ", ".join(f"`{_call_text(method)}`" for method in operation["x-python"])
     lines = [f"#### `{title}`", "", description, ""]
     rows = [
-        _row(f"`{query['name']}`", query["schema"], query.get("description"), required=query["required"])
+        _format_row(f"`{query['name']}`", query["schema"], query.get("description"), required=query["required"])
         for query in operation.get("parameters", [])
         if query["in"] == "query"
     ]
@@ -53,10 +53,10 @@ def _operation(title: str, operation: dict[str, Any]) -> str:
         lines += ["| Parameter | Type | Meaning |", "| --- | --- | --- |", *rows, ""]
     if "requestBody" in operation:
         body = operation["requestBody"]
-        body_type = _type(body["content"]["application/json"]["schema"]).removesuffix(" or null")
+        body_type = _format_type(body["content"]["application/json"]["schema"]).removesuffix(" or null")
         lines.append(f"Body: {body_type}{'' if body.get('required') else '; may be left out'}.")
     lines.append(
-        f"Answer: {'; '.join(_responses(operation['responses']))}." + (f" Python: {python}." if python else "")
+        f"Answer: {'; '.join(_format_responses(operation['responses']))}." + (f" Python: {python}." if python else "")
     )
     return "\n".join([*lines, ""])
 
@@ -68,19 +68,19 @@ def _call_text(name: str) -> str:
     return name if isinstance(getattr_static(owner, member), property) else f"{name}()"
 
 
-def _responses(responses: dict[str, Any]) -> Iterator[str]:
+def _format_responses(responses: dict[str, Any]) -> Iterator[str]:
     for status, response in responses.items():
         content = response.get("content", {})
         schema = content.get("application/json", {}).get("schema")
         if status.startswith("2"):
-            body = "nothing" if not content else _type(schema) if schema else "text"
+            body = "nothing" if not content else _format_type(schema) if schema else "text"
             yield f"{status}, {body}"
 
 
-def _object(name: str, schema: dict[str, Any]) -> str:
+def _format_object(name: str, schema: dict[str, Any]) -> str:
     required = schema.get("required", [])
     rows = [
-        _row(f"`{name}`", field, field.get("description"), required=name in required or "default" not in field)
+        _format_row(f"`{name}`", field, field.get("description"), required=name in required or "default" not in field)
         for name, field in schema["properties"].items()
     ]
     description = " ".join(schema.get("description", "").split())
@@ -89,17 +89,17 @@ def _object(name: str, schema: dict[str, Any]) -> str:
     )
 
 
-def _row(name: str, schema: dict[str, Any], meaning: str | None, *, required: bool) -> str:
+def _format_row(name: str, schema: dict[str, Any], meaning: str | None, *, required: bool) -> str:
     default = (
         ""
         if required or schema.get("default") in (None, {})
         else f"Default `{json.dumps(schema['default']).strip(_QUOTE)}`."
     )
     description = " ".join(filter(None, (meaning, default)))
-    return f"| {name} | {_type(schema)} | {' '.join(description.split())} |"
+    return f"| {name} | {_format_type(schema)} | {' '.join(description.split())} |"
 
 
-def _type(schema: dict[str, Any]) -> str:  # noqa: PLR0911 - one for each kind of schema
+def _format_type(schema: dict[str, Any]) -> str:  # noqa: PLR0911 - one for each kind of schema
     """Return a short description of a schema's type."""
     if "$ref" in schema:
         name = schema["$ref"].removeprefix(_REF)
@@ -109,11 +109,11 @@ def _type(schema: dict[str, Any]) -> str:  # noqa: PLR0911 - one for each kind o
     if "const" in schema:
         return f"`{schema['const']}`"
     if "anyOf" in schema:
-        return " or ".join(map(_type, schema["anyOf"]))
+        return " or ".join(map(_format_type, schema["anyOf"]))
     if "prefixItems" in schema:
-        return f"[{', '.join(map(_type, schema['prefixItems']))}]"
+        return f"[{', '.join(map(_format_type, schema['prefixItems']))}]"
     if schema.get("type") == "array":
-        return f"list of {_type(schema['items'])}"
+        return f"list of {_format_type(schema['items'])}"
     if schema.get("title") == "Fault":
         return "[the fields of a fault](faults.md#the-fields)"
     if schema.get("type") == "object":

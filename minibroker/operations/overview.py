@@ -36,10 +36,10 @@ async def overview(services: Services, requests: int) -> str:
         entries = list(journal)
         left_out = f", the last {requests} of {len(entries)}" if len(entries) > requests else ""
         lines.append(f"requests{left_out}:" if entries else "requests: none")
-        lines += [f"  {line_of(entry)}{_age(journal, entry)}" for entry in entries[-requests:]]
+        lines += [f"  {line_of(entry)}{_describe_age(journal, entry)}" for entry in entries[-requests:]]
     return "\n".join(lines)
 
 
-def _age(journal: Journal, entry: Entry) -> str:
+def _describe_age(journal: Journal, entry: Entry) -> str:
     """Return a note about a client that connected before the last reset, such as one that a failed test left open."""
     return "; connected before the reset" if entry.opened_after < journal.cleared_after else ""

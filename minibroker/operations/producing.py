@@ -118,7 +118,7 @@ def produce(
         by_partition.setdefault(partition, []).append(number)
     for partition, numbers in by_partition.items():
         for batch in _split_batches(records, numbers, min(_BATCH_BYTES, topic.max_message_bytes)):
-            first = _append(services, topic, partition, [records[number] for number in batch], magic, codec)
+            first = _append_batch(services, topic, partition, [records[number] for number in batch], magic, codec)
             for delta, number in enumerate(batch):
                 places[number] = RecordMetadata(name, partition, first + delta)
     return cast("list[RecordMetadata]", places)
@@ -199,7 +199,7 @@ def _split_batches(records: Sequence[NewRecord], numbers: Sequence[int], max_byt
         yield group
 
 
-def _append(
+def _append_batch(
     services: Services, topic: Topic, partition: int, records: list[NewRecord], magic: int, codec: Codec
 ) -> int:
     """Append and commit one batch, and return its first offset."""

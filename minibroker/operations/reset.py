@@ -32,7 +32,7 @@ def reset(services: Services, make_topics: Callable[[], object], *, keep_topics:
     core.writes.commit()
     core.cluster.raise_first_epoch()
     gone = [topic for topic in core.topics if topic.is_internal or not keep_topics]
-    ends = {topic: _end_offsets(topic) for topic in core.topics if topic not in gone}
+    ends = {topic: _read_end_offsets(topic) for topic in core.topics if topic not in gone}
     try:
         with create_staging_directory(core) as new:
             core.features.raise_epoch(core.metadata.write_first(new))
@@ -72,7 +72,7 @@ def reset_clients(services: Services) -> None:
         services.core.cluster.start_node(node.id)
 
 
-def _end_offsets(topic: Topic) -> list[int]:
+def _read_end_offsets(topic: Topic) -> list[int]:
     """Return the log end offset of each partition."""
     return [
         partition.log.log_end_offset if partition.opened_log is not None or partition.has_files else 0

@@ -100,7 +100,7 @@ async def wait_for_states(services: Services, group_id: str) -> None:
     store = services.share_states.store
 
     def look() -> bool | None:
-        keys = _state_keys(services, services.groups.store.find(group_id)).values()
+        keys = _list_state_keys(services, services.groups.store.find(group_id)).values()
         return None if any(store.state_readiness(key) is loading for key in keys) else True
 
     await until(look, lambda: f"the states of share group {group_id!r} are still being loaded", DEFAULT_TIMEOUT)
@@ -112,19 +112,19 @@ def describe_loaded_partitions(
     """Like share_partitions(), but with the states loaded so far. Partitions without a state look unread."""
     if group is not None and not isinstance(group, ShareGroup):
         raise ConflictError(f"group {group.group_id!r} is of type {group.kind}, not {ShareGroup.kind}")
-    descriptions = {pair: _describe(services, pair, key) for pair, key in _state_keys(services, group).items()}
+    descriptions = {pair: _describe(services, pair, key) for pair, key in _list_state_keys(services, group).items()}
     return {pair: state for pair, state in descriptions.items() if state is not None}
 
 
 def state_logs(services: Services, group: ShareGroup) -> list[Log]:
     """Return the logs that store the states of a share group's partitions."""
     log = services.share_states.store.log
-    indexes = {log.partition_of(key.text) for key in _state_keys(services, group).values()}
+    indexes = {log.partition_of(key.text) for key in _list_state_keys(services, group).values()}
     partitions = [log.partition(index) for index in sorted(indexes)]
     return [partition.log for partition in partitions if partition is not None]
 
 
-def _state_keys(services: Services, group: AnyGroup | None) -> Mapping[TopicPartition, SharePartitionKey]:
+def _list_state_keys(services: Services, group: AnyGroup | None) -> Mapping[TopicPartition, SharePartitionKey]:
     """Return the share-partitions of a group that have a state."""
     if not isinstance(group, ShareGroup):
         return {}
@@ -147,14 +147,14 @@ def _describe(services: Services, pair: TopicPartition, key: SharePartitionKey) 
     if partition is None:
         return None
     in_use = services.share_partitions.find(key)
-    start, in_flight = _stored_state(services, key) if in_use is None else _leader_state(in_use)
+    start, in_flight = _read_stored_state(services, key) if in_use is None else _read_leader_state(in_use)
     if start == UNKNOWN:
         return SharePartitionDescription(None, None, ())
     finished = sum(records.count for records in in_flight if RecordState[records.state].is_final)
     return SharePartitionDescription(start, max(0, partition.log.high_watermark - start - finished), in_flight)
 
 
-def _leader_state(share_partition: SharePartition) -> tuple[int, tuple[InFlightRecords, ...]]:
+def _read_leader_state(share_partition: SharePartition) -> tuple[int, tuple[InFlightRecords, ...]]:
     start = share_partition.start_offset
     return start, tuple(
         InFlightRecords(
@@ -169,7 +169,7 @@ def _leader_state(share_partition: SharePartition) -> tuple[int, tuple[InFlightR
     )
 
 
-def _stored_state(services: Services, key: SharePartitionKey) -> tuple[int, tuple[InFlightRecords, ...]]:
+def _read_stored_state(services: Services, key: SharePartitionKey) -> tuple[int, tuple[InFlightRecords, ...]]:
     stored = services.share_states.store.get(key)
     if stored is None:
         return UNKNOWN, ()

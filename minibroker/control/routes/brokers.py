@@ -46,7 +46,7 @@ router = APIRouter(tags=["Brokers"])
 @router.get("/brokers", openapi_extra=calls("brokers", "brokers.is_up", "brokers.node_id", "brokers.rack"))
 async def list_brokers(on_broker: OnBroker) -> Nodes:
     """List all brokers, up or down."""
-    nodes = await on_broker.get(lambda broker: [_node(broker, node_id) for node_id in broker.brokers])
+    nodes = await on_broker.get(lambda broker: [_describe_node(broker, node_id) for node_id in broker.brokers])
     return Nodes(brokers=nodes)
 
 
@@ -87,7 +87,7 @@ async def move_leader(topic: str, partition: int, to: NewLeader, on_broker: OnBr
 async def _switch(broker: AsyncOperations, node_id: int, switch: Callable[[AsyncBrokerNode], Awaitable[None]]) -> Node:
     await switch(_find_node(broker, node_id))
     await broker.services.core.cluster.settled()
-    return _node(broker, node_id)
+    return _describe_node(broker, node_id)
 
 
 def _find_node(broker: AsyncOperations, node_id: int) -> AsyncBrokerNode:
@@ -97,7 +97,7 @@ def _find_node(broker: AsyncOperations, node_id: int) -> AsyncBrokerNode:
         raise NotFoundError(error.args[0]) from None
 
 
-def _node(broker: AsyncOperations, node_id: int) -> Node:
+def _describe_node(broker: AsyncOperations, node_id: int) -> Node:
     addresses = dict(zip(broker.brokers, broker.bootstrap_servers.split(","), strict=True))
     node = broker.brokers[node_id]
     return Node(node_id=node_id, is_up=node.is_up, address=addresses[node_id], rack=node.rack)

@@ -51,7 +51,7 @@ _TYPES: Final[dict[str, dict[str, Any]]] = {
 """JSON schemas by the first word of a field's type in `faults.reference`."""
 
 
-def _schema(kind: str) -> dict[str, Any]:
+def _make_schema(kind: str) -> dict[str, Any]:
     if kind == "`true`":
         return {"const": True, "type": "boolean"}
     if kind.startswith("`"):
@@ -65,7 +65,7 @@ _FIELDS: Final = WithJsonSchema(
         "title": "Fault",
         "additionalProperties": False,
         "properties": {
-            row.name: {**_schema(row.kind), "description": row.meaning} for row in (*MATCH, *HOW_OFTEN, *WHAT)
+            row.name: {**_make_schema(row.kind), "description": row.meaning} for row in (*MATCH, *HOW_OFTEN, *WHAT)
         },
     }
 )

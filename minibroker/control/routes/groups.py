@@ -131,7 +131,7 @@ async def list_groups(
 @router.get("/groups/{group_id:path}/committed", openapi_extra=calls("group.committed"))
 async def committed_offsets(group_id: str, on_broker: OnBroker) -> CommittedOffsets:
     """Return the committed offsets of a group."""
-    return _committed(await on_broker(lambda broker: broker.group(group_id).committed()))
+    return _list_committed(await on_broker(lambda broker: broker.group(group_id).committed()))
 
 
 @router.get("/groups/{group_id:path}/lag", response_model_exclude_unset=True, openapi_extra=calls("group.lag"))
@@ -169,7 +169,7 @@ async def wait_until_caught_up(
     On a timeout, `message` names the partitions that lag behind.
     """
     wait = options or CatchingUp()
-    return _committed(
+    return _list_committed(
         await on_broker(lambda broker: broker.group(group_id).wait_until_caught_up(wait.topic, timeout=wait.timeout))
     )
 
@@ -186,5 +186,5 @@ async def describe_group(group_id: str, on_broker: OnBroker) -> Group:
     return Group.model_validate(await on_broker(lambda broker: broker.group(group_id).describe()))
 
 
-def _committed(offsets: Mapping[TopicPartition, int]) -> CommittedOffsets:
+def _list_committed(offsets: Mapping[TopicPartition, int]) -> CommittedOffsets:
     return CommittedOffsets.model_validate({"partitions": by_partition(offsets, lambda offset: {"offset": offset})})

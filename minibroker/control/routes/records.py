@@ -210,15 +210,15 @@ async def read_records(
     page, next_offsets = await on_broker(
         lambda broker: read_page(broker.services, topic, partition, start, isolation, limit, _PAGE_BYTES)
     )
-    return await _answer(RecordPart(records=[], next_offsets=next_offsets), page, form)
+    return await _list_records(RecordPart(records=[], next_offsets=next_offsets), page, form)
 
 
 @router.post("/topics/{topic}/records/wait", response_model=RecordList, openapi_extra=calls("wait_for"))
 async def wait_for_records(topic: str, wait: RecordWait, on_broker: OnBroker, form: Format = "text") -> Response:
     """Wait until a topic has the given number of committed records, and return all its committed records."""
-    matching = None if wait.matching is None else _matcher(wait.matching)
+    matching = None if wait.matching is None else _make_matcher(wait.matching)
     read = await on_broker(lambda broker: broker.wait_for(topic, wait.count, matching=matching, timeout=wait.timeout))
-    return await _answer(RecordList(records=[]), read, form)
+    return await _list_records(RecordList(records=[]), read, form)
 
 
 @router.post("/topics/{topic}/records/expect", openapi_extra=calls("expect"))
@@ -254,7 +254,7 @@ def _format_record(record: ConsumerRecord, form: Form) -> Record:
     return Record.model_validate(values)
 
 
-async def _answer(about: RecordList, records: Sequence[ConsumerRecord], form: Form) -> Response:
+async def _list_records(about: RecordList, records: Sequence[ConsumerRecord], form: Form) -> Response:
     """Return a response that lists the records, with their bytes in the given form.
 
     Yields to other tasks while the records are encoded.
@@ -267,6 +267,6 @@ async def _answer(about: RecordList, records: Sequence[ConsumerRecord], form: Fo
     return list_response(about, "records", shown_records)
 
 
-def _matcher(matching: Matching) -> RecordMatcher:
+def _make_matcher(matching: Matching) -> RecordMatcher:
     value, conditions = matching.given()
     return record(value, **conditions, offset=matching.offset, timestamp=matching.timestamp)

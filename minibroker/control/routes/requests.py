@@ -87,7 +87,7 @@ def entry_json(entry: Entry) -> dict[str, Any]:
 @router.get("/journal", openapi_extra=calls("requests"))
 async def read_journal(on_broker: OnBroker) -> JournalInfo:
     """Return whether a journal is kept, and the number of requests since it was started."""
-    return await on_broker.get(_info)
+    return await on_broker.get(_describe_journal)
 
 
 @router.put("/journal", openapi_extra=calls("requests"))
@@ -96,7 +96,7 @@ async def begin_journal(on_broker: OnBroker, size: JournalSize | None = None) ->
 
     def work(broker: AsyncOperations) -> JournalInfo:
         recording_of(broker.services).keep_journal((size or JournalSize()).capacity)
-        return _info(broker)
+        return _describe_journal(broker)
 
     return await on_broker.get(work)
 
@@ -122,9 +122,9 @@ async def list_requests(
     filters: dict[str, Any] = {"api": api, "client_id": client_id, "topic": topic, "group": group}
 
     async def work(broker: AsyncOperations) -> Response:
-        journal = _journal(broker)
-        entries = await run_in_slices(broker.services, journal.find(**filters, error=_error(error), after=after))
-        return await run_in_slices(broker.services, _entries(journal, entries[-limit:]))
+        journal = _get_journal(broker)
+        entries = await run_in_slices(broker.services, journal.find(**filters, error=_parse_error(error), after=after))
+        return await run_in_slices(broker.services, _encode_entries(journal, entries[-limit:]))
 
     return await on_broker(work)
 
@@ -132,7 +132,7 @@ async def list_requests(
 @router.delete("/requests", status_code=204, openapi_extra=calls("requests"))
 async def forget_requests(on_broker: OnBroker) -> None:
     """Remove all recorded requests. Their numbers are not reused."""
-    await on_broker.get(lambda broker: _journal(broker).clear())
+    await on_broker.get(lambda broker: _get_journal(broker).clear())
 
 
 @router.post("/requests/wait", response_model=JournalEntries, openapi_extra=calls("wait_for_requests"))
@@ -140,22 +140,22 @@ async def wait_for_requests(wait: RequestWait, on_broker: OnBroker) -> Response:
     """Wait for the given number of requests that match all filters, and return all matching requests."""
 
     async def work(broker: AsyncOperations) -> Response:
-        journal = _journal(broker)
+        journal = _get_journal(broker)
         entries = await broker.wait_for_requests(
             wait.count,
             api=wait.api,
             client_id=wait.client_id,
             topic=wait.topic,
             group=wait.group,
-            error=_error(wait.error),
+            error=_parse_error(wait.error),
             timeout=wait.timeout,
         )
-        return await run_in_slices(broker.services, _entries(journal, entries))
+        return await run_in_slices(broker.services, _encode_entries(journal, entries))
 
     return await on_broker(work)
 
 
-def _entries(journal: Journal, entries: list[Entry]) -> Steps[Response]:
+def _encode_entries(journal: Journal, entries: list[Entry]) -> Steps[Response]:
     """Return `JournalEntries` as a response. Each entry is encoded in a separate step that frees its objects."""
     requests: list[bytes] = []
     for entry in entries:
@@ -164,18 +164,18 @@ def _entries(journal: Journal, entries: list[Entry]) -> Steps[Response]:
     return list_response(JournalEntries(count=journal.count, requests=[]), "requests", requests)
 
 
-def _journal(broker: AsyncOperations) -> Journal:
+def _get_journal(broker: AsyncOperations) -> Journal:
     if journal_of(broker.services) is None:
         raise ConflictError("the broker keeps no journal of requests; PUT /journal, or serve --journal, begins one")
     return broker.requests
 
 
-def _info(broker: AsyncOperations) -> JournalInfo:
+def _describe_journal(broker: AsyncOperations) -> JournalInfo:
     journal = journal_of(broker.services)
     return JournalInfo(is_kept=journal is not None, count=0 if journal is None else journal.count)
 
 
-def _error(error: str | int | None) -> str | int | None:
+def _parse_error(error: str | int | None) -> str | int | None:
     """Return the name of an error given by name or number.
 
     Raises:

@@ -55,7 +55,7 @@ def answer_as_confluent(services: "Services", question: AdminRequest) -> Answer:
     path = question.path.rstrip("/").removeprefix("/kafka")
     if path == "/v1/metadata/id":
         return OK, {"id": cluster.cluster_id, "scope": {"path": [], "clusters": {"kafka-cluster": cluster.cluster_id}}}
-    described = _cluster(services)
+    described = _describe_cluster(services)
     if path == "/v3/clusters":
         return OK, {"kind": "KafkaClusterList", "metadata": {"self": path, "next": None}, "data": [described]}
     if path == f"/v3/clusters/{cluster.cluster_id}":
@@ -63,7 +63,7 @@ def answer_as_confluent(services: "Services", question: AdminRequest) -> Answer:
     return not_found(question)
 
 
-def _cluster(services: "Services") -> dict[str, object]:
+def _describe_cluster(services: "Services") -> dict[str, object]:
     cluster = services.core.cluster
     path = f"/v3/clusters/{cluster.cluster_id}"
     controller = None if cluster.controller is None else {"related": f"{path}/brokers/{cluster.controller.id}"}
@@ -92,21 +92,21 @@ def answer_as_redpanda(services: "Services", question: AdminRequest) -> Answer:
     """Answer a request to Redpanda. No login is required, as in Redpanda by default."""
     path = question.path.rstrip("/")
     if path == _USERS or path.startswith(f"{_USERS}/"):
-        return _users(services, question, unquote(path.removeprefix(_USERS).removeprefix("/")))
+        return _answer_users(services, question, unquote(path.removeprefix(_USERS).removeprefix("/")))
     broker_path = _BROKER.fullmatch(path)
     node = services.core.cluster.nodes.get(int(broker_path[1])) if broker_path else None
     if question.method in READERS and node is not None:
-        return OK, _broker(node)
+        return OK, _describe_broker(node)
     read = _READS.get(path) if question.method in READERS else None
     return not_found(question) if read is None else read(services)
 
 
-def _ready(services: "Services") -> Answer:
+def _answer_ready(services: "Services") -> Answer:
     is_ready = any(node.is_up for node in services.core.cluster.nodes.values())
     return (OK, {"status": "ready"}) if is_ready else (HTTPStatus.SERVICE_UNAVAILABLE, {"status": "booting"})
 
 
-def _broker(node: "Node") -> dict[str, object]:
+def _describe_broker(node: "Node") -> dict[str, object]:
     return {
         "node_id": node.id,
         "num_cores": 1,
@@ -116,7 +116,7 @@ def _broker(node: "Node") -> dict[str, object]:
     }
 
 
-def _health(services: "Services") -> Answer:
+def _answer_health(services: "Services") -> Answer:
     cluster = services.core.cluster
     down = [node.id for node in cluster.nodes.values() if not node.is_up]
     leaderless = [
@@ -139,22 +139,22 @@ def _health(services: "Services") -> Answer:
     }
 
 
-def _users(services: "Services", question: AdminRequest, name: str) -> Answer:
+def _answer_users(services: "Services", question: AdminRequest, name: str) -> Answer:
     stored = services.security.scram
     if question.method in READERS and not name:
         return OK, stored.users()
     if question.method == "POST" and not name:
-        return _store(services, question, None)
+        return _store_user(services, question, None)
     if name and question.method in {"PUT", "DELETE"}:
         if name not in stored.users():
             return refusal(HTTPStatus.NOT_FOUND, f"there is no user {name!r}")
         if question.method == "PUT":
-            return _store(services, question, name)
-        return _alter(services, dict.fromkeys((mechanism, name) for mechanism in stored.of_user(name)))
+            return _store_user(services, question, name)
+        return _alter_users(services, dict.fromkeys((mechanism, name) for mechanism in stored.of_user(name)))
     return not_found(question)
 
 
-def _store(services: "Services", question: AdminRequest, name: str | None) -> Answer:
+def _store_user(services: "Services", question: AdminRequest, name: str | None) -> Answer:
     """Add a user, or change the password of an existing user."""
     try:
         content: Any = parse_json(question.body, "the body")
@@ -175,10 +175,10 @@ def _store(services: "Services", question: AdminRequest, name: str | None) -> An
     stored = services.security.scram
     if name is None and user in stored.users():
         return refusal(HTTPStatus.BAD_REQUEST, f"the user {user!r} exists")
-    return _alter(services, {(mechanism, user): scram.derive_credential(mechanism, secret)})
+    return _alter_users(services, {(mechanism, user): scram.derive_credential(mechanism, secret)})
 
 
-def _alter(services: "Services", changes: dict[tuple[str, str], Any]) -> Answer:
+def _alter_users(services: "Services", changes: dict[tuple[str, str], Any]) -> Answer:
     try:
         services.security.scram.alter(changes)
     except OSError as error:
@@ -189,8 +189,8 @@ def _alter(services: "Services", changes: dict[tuple[str, str], Any]) -> Answer:
 
 
 _READS: Final[dict[str, Callable[["Services"], Answer]]] = {
-    "/v1/status/ready": _ready,
-    "/v1/brokers": lambda services: (OK, [_broker(node) for node in services.core.cluster.nodes.values()]),
-    "/v1/cluster/health_overview": _health,
+    "/v1/status/ready": _answer_ready,
+    "/v1/brokers": lambda services: (OK, [_describe_broker(node) for node in services.core.cluster.nodes.values()]),
+    "/v1/cluster/health_overview": _answer_health,
     "/v1/cluster/uuid": lambda services: (OK, {"cluster_uuid": services.core.cluster.cluster_id}),
 }

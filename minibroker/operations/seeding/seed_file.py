@@ -220,22 +220,22 @@ def _to_config(name: str, value: Any) -> str | float | bool:
 
 def _to_headers(value: Any) -> tuple[tuple[str, bytes | None], ...]:
     """Parse headers given as `{name: value}`, or as a list of `[name, value]`, which can repeat a name."""
-    return tuple((name, _to_bytes(content, f"header {name!r}")) for name, content in _pairs(value))
+    return tuple((name, _to_bytes(content, f"header {name!r}")) for name, content in _iterate_pairs(value))
 
 
-def _pairs(value: Any) -> Iterator[tuple[str, Any]]:
+def _iterate_pairs(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping):
         yield from ((str(name), content) for name, content in cast("Mapping[object, Any]", value).items())
         return
     pairs: Sequence[object] = cast("Sequence[object]", value) if isinstance(value, list) else [value]
     for pair in pairs:
-        items = _items(pair)
+        items = _get_items(pair)
         if len(items) != len(("name", "value")):
             raise ValueError(f"{_shorten(pair)} is not [name, value]")
         yield _to_text(items[0]), items[1]
 
 
-def _items(value: object) -> Sequence[Any]:
+def _get_items(value: object) -> Sequence[Any]:
     return cast("Sequence[Any]", value) if isinstance(value, list) else ()
 
 

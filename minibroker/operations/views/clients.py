@@ -84,15 +84,15 @@ def _collect_sessions(services: Services) -> Steps[tuple[FetchSessionView, ...]]
         for session in node.fetch_sessions:
             if len(views) == MAX_ELEMENTS:
                 return tuple(views)
-            views.append(_session_view(services, node, session))
+            views.append(_describe_session(services, node, session))
             yield
     return tuple(views)
 
 
-def _session_view(services: Services, node: Node, session: FetchSession) -> FetchSessionView:
+def _describe_session(services: Services, node: Node, session: FetchSession) -> FetchSessionView:
     partitions = [
         CachedPartitionView(
-            key if isinstance(key, str) else _topic_name(services, key),
+            key if isinstance(key, str) else _find_topic_name(services, key),
             index,
             cached.request.fetch_offset,
             cached.request.partition_max_bytes,
@@ -113,7 +113,7 @@ def _session_view(services: Services, node: Node, session: FetchSession) -> Fetc
     )
 
 
-def _topic_name(services: Services, topic_id: bytes) -> str | None:
+def _find_topic_name(services: Services, topic_id: bytes) -> str | None:
     topic = services.core.topics.with_id(topic_id)
     return None if topic is None else topic.name
 

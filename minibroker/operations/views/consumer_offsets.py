@@ -264,12 +264,12 @@ def _collect_groups(services: Services, time_ms: int) -> Steps[PastGroups]:
             for group_id in replay.groups:
                 # Version 1.0 of minibroker stored some groups in the wrong partitions; see `coordinators.misplaced`.
                 if group_id not in groups or partition_of(group_id) == partition.index:
-                    groups[group_id] = _past_group(replay, group_id)
+                    groups[group_id] = _describe_past_group(replay, group_id)
         yield
     return PastGroups(tuple(groups[group_id] for group_id in sorted(groups)[:_MAX_LISTED]), is_whole=bytes_left > 0)
 
 
-def _past_group(replay: Replay, group_id: str) -> PastGroup:
+def _describe_past_group(replay: Replay, group_id: str) -> PastGroup:
     metadata, offsets = replay.groups[group_id]
     changes = replay.modern_groups.get(group_id, ())
     kind, generation, members = _describe_classic(metadata) if not changes else _describe_modern(changes)

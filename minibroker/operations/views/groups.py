@@ -199,19 +199,19 @@ async def group_view(services: Services, group_id: str) -> GroupView:
     group = groups.find_group(services, group_id)
     if group is None:
         raise NotFoundError(groups.missing_group(services, group_id))
-    return _group_view(services, group)
+    return _describe_group(services, group)
 
 
 def _generation(group: AnyGroup) -> int:
     return group.generation if isinstance(group, Group) else group.epoch
 
 
-def _group_view(services: Services, group: AnyGroup) -> GroupView:
+def _describe_group(services: Services, group: AnyGroup) -> GroupView:
     described = groups.describe_group(services, group.group_id)
-    offsets, count = _offset_views(services, group)
+    offsets, count = _describe_offsets(services, group)
     classic = group if isinstance(group, Group) else None
     values = _fields_of(described)
-    values["members"] = tuple(_member_view(services, group, member) for member in described.members[:MAX_ELEMENTS])
+    values["members"] = tuple(_describe_member(services, group, member) for member in described.members[:MAX_ELEMENTS])
     return GroupView(
         **values,
         states=GROUPS[group.kind],
@@ -230,7 +230,7 @@ def _fields_of(described: groups.GroupDescription | groups.MemberDescription) ->
     return {field.name: getattr(described, field.name) for field in fields(described)}
 
 
-def _member_view(services: Services, group: AnyGroup, described: groups.MemberDescription) -> MemberView:
+def _describe_member(services: Services, group: AnyGroup, described: groups.MemberDescription) -> MemberView:
     make: Callable[..., MemberView] = partial(MemberView, **_fields_of(described))
     member = group.members[described.member_id]
     if isinstance(member, Member):
@@ -290,7 +290,7 @@ def _subscribed_topics(member: Member) -> tuple[str, ...]:
         return ()
 
 
-def _offset_views(services: Services, group: AnyGroup) -> tuple[tuple[OffsetView, ...], int]:
+def _describe_offsets(services: Services, group: AnyGroup) -> tuple[tuple[OffsetView, ...], int]:
     pending = {key: offset.offset for offsets in group.offsets.pending.values() for key, offset in offsets.items()}
     places: Sequence[tuple[str, int]] = sorted({*group.offsets, *pending})
     views: list[OffsetView] = []

@@ -57,10 +57,10 @@ async def transaction_page(services: Services) -> TransactionPage:
     services.transactions.store.load_all()
     store = services.transactions.store
     lowest = nsmallest(MAX_ELEMENTS, store.all(), key=lambda transaction: transaction.transactional_id)
-    return TransactionPage(tuple(map(_transaction_view, lowest)), TRANSACTION, is_loading=store.is_loading)
+    return TransactionPage(tuple(map(_describe_transaction, lowest)), TRANSACTION, is_loading=store.is_loading)
 
 
-def _transaction_view(transaction: Transaction) -> TransactionView:
+def _describe_transaction(transaction: Transaction) -> TransactionView:
     return TransactionView(
         transactional_id=transaction.transactional_id,
         state=transaction.state.wire_name,
