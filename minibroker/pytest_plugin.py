@@ -101,10 +101,10 @@ def kafka(kafka_session: Broker, request: pytest.FixtureRequest) -> Broker:
 
     If a test has stopped the broker, it is started again on another port.
     """
-    if not kafka_session.is_running:
+    if kafka_session.is_running:
+        kafka_session.reset(keep_topics=request.config.getini("kafka_keep_topics"))
+    else:
         kafka_session.start()
-        return kafka_session
-    kafka_session.reset(keep_topics=request.config.getini("kafka_keep_topics"))
     return kafka_session
 
 

@@ -136,11 +136,10 @@ async def read_records(
         OperationError: the topic or partition does not exist, or was deleted in the meantime.
         DecodeError, OSError: a file cannot be read.
     """
-    committed = isolation == _COMMITTED
     return [
         record
         for chosen, end in _read_ranges(services, name, partition, isolation)
-        async for slice_ in record_slices(services, chosen, start, end, committed=committed)
+        async for slice_ in record_slices(services, chosen, start, end, committed=isolation == _COMMITTED)
         for record in slice_
     ]
 
