@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 _LIMITS: Final = Limits(fields=10_000, record_fields=10_000)
 _UNREAD: Final = frozenset({ERROR, NOT_OPENED, UNKNOWN})
 _MAX_TEXT: Final = 400
-_HIDDEN_APIS: Final = frozenset({int(ApiKey.ENVELOPE)})
-"""APIs whose frames are hidden: an envelope contains another request, which can have secrets."""
 
 
 def exchange_json(rows: Rows, exchange: Exchange) -> dict[str, Any]:
@@ -48,10 +46,11 @@ def _part_json(exchange: Exchange, name: str, version: int, data: bytes | bytear
     frame, is_request = bytearray(data), name == "request"
     tree = request_fields(frame, _LIMITS) if is_request else response_fields(exchange.api_key, version, frame, _LIMITS)
     facts: dict[str, Any] = {"size": size, "kept": len(frame)}
-    if exchange.kind is Kind.TOKEN or exchange.api_key in _HIDDEN_APIS:
+    # An envelope contains another request, which may contain secrets.
+    if exchange.kind is Kind.TOKEN or exchange.api_key == ApiKey.ENVELOPE:
         return facts | {"hidden": True}
     if has_secrets(exchange.api_key):
-        # Hide everything, because an undecoded part can contain a secret anywhere.
+        # A part that was not decoded can contain a secret anywhere, so hide everything.
         if any(node.type in _UNREAD for node in tree.all_nodes()):
             return facts | {"hidden": True}
         facts["masked"] = mask_secrets(tree, frame)
@@ -61,8 +60,8 @@ def _part_json(exchange: Exchange, name: str, version: int, data: bytes | bytear
 def version_json(exchange: Exchange, version: int) -> dict[str, Any]:
     """Return a request and its response translated to another version.
 
-    `parts` has the translations of "request" and "response", each with what was lost, or the reason why the version
-    cannot express it.
+    `parts` has the translations of "request" and "response". Each names the values that were lost, or gives the reason
+    why the version cannot express the message.
     """
     translations = {"request": request_in_version(exchange.request_frame, version)}
     if exchange.bytes_out:
@@ -106,7 +105,4 @@ def mask_secrets(tree: Node, frame: bytearray) -> bool:
 
 
 def _text(node: Node, name: str) -> str:
-    try:
-        return str(node.find(name).value or "")
-    except KeyError:
-        return ""
+    return next((str(child.value or "") for child in node.children or () if child.name == name), "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from minibroker.operations.wording import format_count
 from minibroker_storage.log import shape_of
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ class BrokerEvent(NamedTuple):
         number: Sequence number, starting at 1.
         time_ms: Time by the broker's clock, in milliseconds since the epoch.
         kind: "leader", "fault", "cleaning", "retention" or "deletion".
-        topic: The topic concerned, or "".
-        partition: The partition concerned, or -1.
+        topic: The name of the affected topic, or "".
+        partition: The index of the affected partition, or -1.
         text: A sentence that describes the event.
         facts: Details of the event by name.
     """
@@ -44,11 +45,15 @@ class BrokerEvent(NamedTuple):
 
 
 class Events:
-    """The newest events, oldest first. The broker's thread adds events, and any thread can read them."""
+    """The newest events, oldest first. The broker's thread adds events, and any thread can read them.
+
+    Attributes:
+        last: The number of the newest event, or 0 before the first event.
+    """
 
     def __init__(self) -> None:
         self._kept: deque[BrokerEvent] = deque(maxlen=MAX_EVENTS)
-        self._count = 0
+        self.last = 0
         self._core: Core | None = None
 
     def watch(self, core: Core) -> None:
@@ -60,11 +65,6 @@ class Events:
         core.hooks.log_shortened.subscribe(self._log_shortened)
         core.hooks.records_deleted.subscribe(self._records_deleted)
 
-    @property
-    def last(self) -> int:
-        """The number of the newest event, or 0 before the first event."""
-        return self._count
-
     def all(self) -> list[BrokerEvent]:
         """Return all events that are still stored."""
         return list(self._kept)
@@ -75,9 +75,9 @@ class Events:
 
     def _add(self, kind: str, partition: Partition | None, text: str, **facts: Any) -> None:
         assert self._core is not None
-        self._count += 1
+        self.last += 1
         name, index = ("", -1) if partition is None else partition.key
-        self._kept.append(BrokerEvent(self._count, self._core.clock.now_ms(), kind, name, index, text, facts))
+        self._kept.append(BrokerEvent(self.last, self._core.clock.now_ms(), kind, name, index, text, facts))
 
     def _fault_hit(self, hit: FaultHit) -> None:
         fault = dict(hit.fields())
@@ -98,8 +98,7 @@ class Events:
     def _log_shortened(self, partition: Partition, before: LogShape, segments: int) -> None:
         name, index = partition.key
         start = partition.log.log_start_offset
-        removed = "1 segment" if segments == 1 else f"{segments} segments"
-        text = f"Retention has removed {removed} of {name}-{index}: "
+        text = f"Retention has removed {format_count(segments, 'segment')} of {name}-{index}: "
         text += f"the log start offset is {start}, it was {before.start}."
         self._add("retention", partition, text, **_outline_change(partition, before))
 

@@ -21,14 +21,10 @@ HEARTBEATS: Final = {
 }
 """The heartbeat APIs that carry assignments, with the group type of each."""
 _COMMITS: Final = frozenset({int(ApiKey.OFFSET_COMMIT), int(ApiKey.TXN_OFFSET_COMMIT)})
-_MEMBER_APIS: Final = frozenset({int(ApiKey.HEARTBEAT), int(ApiKey.SYNC_GROUP)})
-GROUP_APIS: Final = (
-    HEARTBEATS.keys()
-    | _COMMITS
-    | _MEMBER_APIS
-    | {int(api_key) for api_key in (ApiKey.JOIN_GROUP, ApiKey.LEAVE_GROUP, ApiKey.END_TXN, ApiKey.DELETE_GROUPS)}
-    | {int(ApiKey.OFFSET_DELETE)}
-)
+_CLASSIC_APIS: Final = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP)
+MEMBER_APIS: Final = HEARTBEATS.keys() | _COMMITS | set(map(int, _CLASSIC_APIS))
+"""The APIs with which members join, stay in and leave groups, and commit offsets."""
+GROUP_APIS: Final = MEMBER_APIS | set(map(int, (ApiKey.END_TXN, ApiKey.DELETE_GROUPS, ApiKey.OFFSET_DELETE)))
 """The APIs that change groups."""
 
 _Place = tuple[str, int]
@@ -45,9 +41,9 @@ class _Group:
 
 
 class ObservedGroups:
-    """The groups after all exchanges passed to `note`, which must be passed in request order.
+    """The state of groups after all exchanges that were passed to `note` in request order.
 
-    A member whose session has expired is kept until the group's next generation, since no request reports the removal.
+    A member whose session has expired is kept until the group's next generation, since no request reports its removal.
     """
 
     def __init__(self, topics: KnownTopics) -> None:
@@ -104,7 +100,7 @@ class ObservedGroups:
             self._group(request.group_id).offsets.update(offsets)
 
     def _iterate_accepted(self, request: Any, response: Any) -> Iterator[tuple[_Place, Any]]:
-        """Yield each partition of `request` that the response has accepted, with its topic and number."""
+        """Yield the topic, the index and the element of each partition in `request` that the response accepted."""
         accepted = {
             (self._name(topic), part.partition_index)
             for topic in response.topics

@@ -1,4 +1,4 @@
-"""The recorder: provides the recorded exchanges to the page, and notifies subscribers of new ones.
+"""The recorder, which provides the recorded exchanges to the page and notifies subscribers of new ones.
 
 The thread of the broker or of the proxy fills a ring of exchanges (`inspection.exchanges`). The recorder reads the ring
 on the page's thread, and only while a page is open or requests data.
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from minibroker.server.inspection.exchanges import Exchange, Ring
 
 _POLL_S: Final = 0.05
-"""The interval between checks for new exchanges while a page is open."""
+"""The interval between checks for new exchanges while a page is open, in seconds."""
 _EXCHANGES_PER_STEP: Final = 500
 _SLICE_S: Final = 0.002
 
 
 class Recorder:
-    """The exchanges in a ring.
+    """Reads exchanges from a ring on the page's thread.
 
     Attributes:
         rows: The rows of the request list.
@@ -37,7 +37,6 @@ class Recorder:
 
     def __init__(self, ring: Ring[Any], core: Core | None = None) -> None:
         self._ring = ring
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: set[int] = set()  # Numbers of the exchanges without a response.
         self._seen = 0
         self._forgotten = 0
@@ -49,9 +48,11 @@ class Recorder:
             self.events.watch(core)
 
     def start(self) -> None:
-        """Start notifying subscribers on the running loop."""
-        self._loop = asyncio.get_running_loop()
-        self._look()
+        """Notify subscribers on the running loop every 50 ms until `stop`."""
+        if not self.is_over:
+            if self._subscribers:
+                self.catch_up()
+            asyncio.get_running_loop().call_later(_POLL_S, self.start)
 
     def stop(self) -> None:
         """End all subscriptions, because the page is about to stop."""
@@ -125,7 +126,7 @@ class Recorder:
             rows.forget(number)
             if (exchange := self.known(number)) is not None:
                 self._save_topic_ids(exchange)
-        # Read `first` only once, because the broker's thread can advance it while this function runs.
+        # Read `first` only once, because the broker's thread may advance it while this function runs.
         first = self.first
         for number in range(self._forgotten, first):
             rows.forget(number)
@@ -135,19 +136,13 @@ class Recorder:
                 subscription.add(changed, new_numbers)
 
     def _save_topic_ids(self, exchange: Exchange) -> None:
-        """Save the topic ids of a Metadata response, since later requests use them and a proxy cannot look them up."""
-        if self.rows.core is None and exchange.api_key == ApiKey.METADATA and exchange.bytes_out:
+        """Save the topic ids in a Metadata response: later requests use them, and a proxy cannot look them up."""
+        if self.rows.topics.core is None and exchange.api_key == ApiKey.METADATA and exchange.bytes_out:
             self.rows.reading(exchange)
-
-    def _look(self) -> None:
-        if self._loop is not None and not self.is_over:
-            if self._subscribers:
-                self.catch_up()
-            self._loop.call_later(_POLL_S, self._look)
 
 
 class Reader:
-    """Reads each exchange once, as soon as it is settled: its response is recorded or can no longer arrive.
+    """Reads each exchange once it is settled, which means that its response is recorded or can no longer arrive.
 
     Args:
         recorder: The source of the exchanges.

@@ -27,7 +27,9 @@ _EFFECTS: Final = {*ACTIONS, "delay_ms"}
 class Topics(KnownTopics):
     """The names of topics by id, from the broker or from recorded responses."""
 
-    core: Core | None = None
+    def __init__(self, core: Core | None) -> None:
+        super().__init__()
+        self.core = core
 
     def with_id(self, topic_id: bytes) -> Any:
         """Return the topic with this id, or None if it is unknown."""
@@ -63,7 +65,7 @@ class Filter(NamedTuple):
     Attributes:
         api: The name of an API, or an empty string for all APIs.
         words: Words that must all occur in the row, ignoring case.
-        only_errors: Whether to show only rows whose response has an error or that have no response.
+        only_errors: Whether to show only rows without a response or with an error in it.
     """
 
     api: str = ""
@@ -101,27 +103,19 @@ class Rows:
         core: The broker's core, which has the names of topics, or None for a proxy.
 
     Attributes:
-        apis: The names of the APIs of all requests.
+        api_keys: The API keys of all requests, at most 500.
         topics: The names of topics by id.
     """
 
     def __init__(self, core: Core | None = None) -> None:
-        self.apis: set[str] = set()
-        self._keys: set[int] = set()
-        self.topics = Topics()
-        self.topics.core = core
+        self.api_keys: set[int] = set()
+        self.topics = Topics(core)
         self._made: dict[int, Row] = {}
-
-    @property
-    def core(self) -> Core | None:
-        """The broker's core, which has the names of topics."""
-        return self.topics.core
 
     def add_api(self, exchange: Exchange) -> None:
         """Record the API of a new exchange."""
-        if exchange.api_key not in self._keys and exchange.kind is Kind.REQUEST and len(self._keys) < _MAX_APIS:
-            self._keys.add(exchange.api_key)
-            self.apis.add(name_of(exchange.api_key))
+        if exchange.kind is Kind.REQUEST and len(self.api_keys) < _MAX_APIS:
+            self.api_keys.add(exchange.api_key)
 
     def row(self, exchange: Exchange) -> Row:
         """Return the row of an exchange."""
@@ -149,7 +143,7 @@ class Rows:
         outcome, state = _outcome(exchange, reading)
         if exchange.loss is not None and (fault := self.fault_of(exchange)) is not None:
             effect = {name: value for name, value in fault.items() if name in _EFFECTS}
-            # Put the fault first, because narrow lists cut off the end of the text.
+            # The fault comes first, because narrow lists cut off the end of the text.
             outcome = f"{fault_text(effect)} of a fault: {outcome}"
         return Row(
             exchange.number,

@@ -17,7 +17,7 @@ from minibroker.cluster.errors import NotFoundError, OperationError
 from minibroker.operations.views.consumer_offsets import past_groups
 from minibroker.server.inspection.exchanges import Kind
 from minibroker_lab.page.follow.links import response_offsets
-from minibroker_lab.page.observed_groups import GROUP_APIS, HEARTBEATS, ObservedGroups
+from minibroker_lab.page.observed_groups import GROUP_APIS, HEARTBEATS, MEMBER_APIS, ObservedGroups
 from minibroker_lab.page.recorder import Reader
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
@@ -38,24 +38,15 @@ _BUCKETS: Final = 200
 _MAX_EVENTS: Final = 500
 _MAX_REBALANCES: Final = 2_000
 _MAX_SEARCHED: Final = 5_000
-"""The number of earlier requests that are searched for the offsets of logs."""
+"""The number of earlier requests that are searched for log offsets and groups."""
 _MAX_PARTITIONS: Final = 200
 _MAX_LEADERS: Final = 10_000
 _MAX_OVERLAPPING: Final = 100
-"""The number of later requests that can overlap with a request."""
-_FAMILIES: Final = {
+"""The number of later requests that are searched for the first one that began after a request ended."""
+_FAMILIES: Final = dict.fromkeys(MEMBER_APIS, "groups") | {
     int(ApiKey.PRODUCE): "produce",
     int(ApiKey.FETCH): "fetch",
     int(ApiKey.SHARE_FETCH): "fetch",
-    int(ApiKey.OFFSET_COMMIT): "groups",
-    int(ApiKey.TXN_OFFSET_COMMIT): "groups",
-    int(ApiKey.JOIN_GROUP): "groups",
-    int(ApiKey.SYNC_GROUP): "groups",
-    int(ApiKey.LEAVE_GROUP): "groups",
-    int(ApiKey.HEARTBEAT): "groups",
-    int(ApiKey.CONSUMER_GROUP_HEARTBEAT): "groups",
-    int(ApiKey.SHARE_GROUP_HEARTBEAT): "groups",
-    int(ApiKey.STREAMS_GROUP_HEARTBEAT): "groups",
 }
 FAMILIES: Final[tuple[str, ...]] = ("produce", "fetch", "groups", "other")
 _REBALANCING: Final = frozenset({int(ApiKey.JOIN_GROUP), *HEARTBEATS})
@@ -103,7 +94,7 @@ class TimeLine:
             buckets[(exchange.number - first) // size][family] += 1
             times.append(exchange.time_ms)
         await self._reader.read_new()
-        # Count back from the last exchange, because the ring may have dropped the first ones in the meantime.
+        # Count back from the last exchange, because the ring may have dropped the first exchanges in the meantime.
         start = last - len(times) + 1
         marks = [mark for mark in self._marks if mark.request >= first]
         marks += [
@@ -149,7 +140,7 @@ class TimeLine:
         self._marks.append(_Mark(number, ended_ms, "rebalance", text))
 
     def _record_leaders(self, number: int, ended_ms: int, response: Any) -> None:
-        """Record changes of leaders. Older leader epochs come from brokers that lag behind, and are ignored."""
+        """Record leader changes. Ignore older leader epochs, because they come from brokers that lag behind."""
         for topic in response.topics:
             for part in topic.partitions:
                 key = (topic.name or "", part.partition_index)
@@ -168,8 +159,8 @@ class TimeLine:
     async def moment(self, remote: Remote | None, number: int) -> dict[str, Any]:
         """Return the groups, offsets and logs at the time when request `number` was answered.
 
-        Without a remote broker, they are reconstructed from earlier requests, and `end_now` is None. `was_cleaned` is
-        true if compaction has since removed records of groups, so that some groups may be missing.
+        Without a remote broker, the groups are reconstructed from earlier requests, and `end_now` is None.
+        `was_cleaned` is true if compaction has since removed group records, so some groups may be missing.
 
         Raises:
             NotFoundError: The request is no longer recorded.
@@ -211,9 +202,9 @@ class TimeLine:
         return groups.listed()
 
     def _end_of(self, exchange: Exchange, ended_ms: float) -> int:
-        """Return the last millisecond in which the request can have changed something.
+        """Return the last millisecond in which the request can have had an effect.
 
-        The effects of later requests in that millisecond are included.
+        Later requests may have effects in the same millisecond, which are then included.
         """
         certain = exchange.time_ms + int(ended_ms - exchange.began_ms)
         following = self._recorder.between(exchange.number + 1, exchange.number + _MAX_OVERLAPPING)
@@ -221,7 +212,7 @@ class TimeLine:
         return certain + (next_ms > certain)
 
     async def _marks_at(self, number: int, ended_ms: float) -> tuple[dict[tuple[str, int], dict[str, int]], int]:
-        """Return the newest offsets of each log in responses up to this moment, and the number of requests searched."""
+        """Return the newest offsets of each log in earlier responses, and the number of requests searched."""
         offsets: dict[tuple[str, int], dict[str, int]] = {}
         recorder = self._recorder
         lowest = max(recorder.first, number - _MAX_SEARCHED + 1)
@@ -243,8 +234,6 @@ def _logs(
     ]
 
 
-def _end_of_log(core: Core, partition: tuple[str, int]) -> int | None:
-    topic = core.topics.get(partition[0])
-    if topic is None or partition[1] >= len(topic.partitions):
-        return None
-    return topic.partitions[partition[1]].log.log_end_offset
+def _end_of_log(core: Core, key: tuple[str, int]) -> int | None:
+    partition = core.topics.find_partition(*key)
+    return None if partition is None else partition.log.log_end_offset

@@ -35,16 +35,14 @@ async def story(
     async def look(broker: AsyncOperations) -> tuple[bytes | None, RecordView | None]:
         core = broker.services.core
         core.writes.commit()
-        known_topic = core.topics.get(topic)
-        if known_topic is None or partition >= len(known_topic.partitions):
-            return None, None
-        return known_topic.id, record_view(known_topic.partitions[partition].log, offset)
+        known = core.topics.find_partition(topic, partition)
+        return (None, None) if known is None else (known.topic.id, record_view(known.log, offset))
 
     async def look_for_newer(broker: AsyncOperations) -> int | None:
-        known_topic = broker.services.core.topics.get(topic)
-        if known_topic is None or place is None or place.key is None:
+        known = broker.services.core.topics.find_partition(topic, partition)
+        if known is None or place is None or place.key is None:
             return None
-        return find_newest_with_key(known_topic.partitions[partition].log, place.key, offset)[0]
+        return find_newest_with_key(known.log, place.key, offset)[0]
 
     try:
         topic_id, view = await remote(look)
@@ -79,8 +77,7 @@ async def story(
 
 
 def _batch(view: RecordView | None) -> tuple[int, int, int, int, int] | None:
-    batch = None if view is None or view.state != "here" else view.batch
-    if view is None or batch is None:
+    if view is None or view.state != "here" or (batch := view.batch) is None:
         return None
     return batch.base_offset, view.crc, batch.producer_id, batch.producer_epoch, batch.base_sequence
 
@@ -91,9 +88,9 @@ def _bounds(view: RecordView) -> dict[str, Any]:
 
 
 def _copy(view: RecordView | None, search: Search) -> tuple[RecordPlace | None, str]:
-    """Return the record and the name of its source.
+    """Return the record and the name of its source, or None and "".
 
-    The sources are the log, then a Produce request, then a Fetch response.
+    The record is taken from the log, else from a Produce request, else from a Fetch response.
     """
     if view is not None and view.place is not None:
         return view.place, "the log"

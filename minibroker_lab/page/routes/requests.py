@@ -1,4 +1,4 @@
-"""The requests of clients: their numbers, rows and bytes, and a stream of new ones."""
+"""Clients' requests: their numbers, rows and bytes, and a stream of new rows."""
 
 import asyncio
 import json
@@ -14,6 +14,7 @@ from minibroker_lab.page.detail import exchange_json, version_json
 from minibroker_lab.page.recorder import Recorder
 from minibroker_lab.page.routes import OnRecorder
 from minibroker_lab.page.rows import WAITING, Filter, parse_filter
+from minibroker_lab.trace.reading import name_of
 
 router = APIRouter(prefix="/requests")
 
@@ -23,9 +24,9 @@ _SLICE: Final = 100
 _GATHER_S: Final = 0.1
 """The interval, in seconds, whose changes are combined into one event of the stream."""
 _FLOOD_S: Final = 0.4
-"""The same interval under load, when more rows arrive than anybody can read and rows cost more than requests."""
+"""The same interval under load. Nobody can read that many rows, and making them costs more than the requests."""
 _BREATH_S: Final = 15.0
-"""The longest silence on a stream, in seconds. A stream that is silent for longer can be mistaken for dead."""
+"""The longest silence on a stream, in seconds. Clients can mistake a stream for dead if it is silent for longer."""
 
 
 Api = Annotated[str, Query(description="The name of an API; all without one.")]
@@ -39,7 +40,7 @@ async def list_requests(
 ) -> dict[str, Any]:
     """Return the numbers of the requests that match the filter.
 
-    Without a filter, only the first and the last number are returned, which is sufficient.
+    Without a filter, return only the first and the last number, because all numbers between them match.
     """
     row_filter = parse_filter(api, q, only_errors=errors)
     recorder.catch_up()
@@ -52,7 +53,7 @@ async def rows(
 ) -> dict[str, Any]:
     """Return the rows from `first` to `last`, inclusive, at most 500.
 
-    Rows that no list has returned yet are left out.
+    Rows that are no longer recorded are left out.
     """
     numbers = range(max(first, recorder.first), min(last, recorder.last, first + _MAX_ROWS - 1) + 1)
     exchanges = [exchange for number in numbers if (exchange := recorder.known(number)) is not None]
@@ -63,7 +64,7 @@ async def rows(
 async def apis(recorder: OnRecorder) -> dict[str, Any]:
     """Return the names of the APIs that clients have used."""
     recorder.catch_up()
-    return {"apis": sorted(recorder.rows.apis)}
+    return {"apis": sorted(map(name_of, recorder.rows.api_keys))}
 
 
 @router.get("/live")
@@ -110,7 +111,7 @@ async def _numbers(recorder: Recorder, row_filter: Filter) -> list[int]:
 
 async def _events(recorder: Recorder, row_filter: Filter) -> AsyncIterator[str]:
     with recorder.subscribed() as subscription:
-        yield _event({**_state(recorder), "rows": []})
+        yield _event(recorder, [])
         waiting: set[int] = set()  # The numbers of the rows that were sent before their response arrived.
         while not recorder.is_over:
             numbers = await subscription.next(_BREATH_S)
@@ -119,9 +120,9 @@ async def _events(recorder: Recorder, row_filter: Filter) -> AsyncIterator[str]:
                 continue
             is_flood = len(numbers) > _MAX_NEWEST
             if row_filter.accepts_all and is_flood:
-                # Send only the newest rows, and again the rows that were sent before their response arrived. A view
-                # requests any other rows that it shows.
-                numbers = [*(waiting.intersection(numbers[:-_MAX_NEWEST])), *numbers[-_MAX_NEWEST:]]
+                # Send only the newest rows, and resend rows that were first sent without their response. Views request
+                # the other rows they show.
+                numbers = [*waiting.intersection(numbers[:-_MAX_NEWEST]), *numbers[-_MAX_NEWEST:]]
             rows: list[dict[str, Any]] = []
             for count, number in enumerate(numbers):
                 exchange = recorder.known(number)
@@ -135,11 +136,11 @@ async def _events(recorder: Recorder, row_filter: Filter) -> AsyncIterator[str]:
                         waiting.add(number)
                 if count % _SLICE == _SLICE - 1:
                     await asyncio.sleep(0)
-            yield _event({**_state(recorder), "rows": rows})
+            yield _event(recorder, rows)
             if len(waiting) > _MAX_ROWS:
                 waiting = {number for number in waiting if number >= recorder.first}
             await asyncio.sleep(_FLOOD_S if is_flood else _GATHER_S)
 
 
-def _event(content: dict[str, Any]) -> str:
-    return f"data: {json.dumps(content)}\n\n"
+def _event(recorder: Recorder, rows: list[dict[str, Any]]) -> str:
+    return f"data: {json.dumps({**_state(recorder), 'rows': rows})}\n\n"
