@@ -1,7 +1,7 @@
 """The lab's web page, which shows a running broker.
 
 Like the control plane, the page has its own thread and event loop. It reads the exchanges that the broker records
-(`inspection.recording`) and fetches everything else on the broker's loop. Only `open_page` can be imported if the extra
+(`inspection.recording`) and fetches everything else on the broker's loop. This module can also be imported if the extra
 `lab` is not installed.
 """
 

@@ -50,7 +50,7 @@ def make_trace_page(recorder: Recorder, facts: Mapping[str, Any]) -> FastAPI:
 
     Args:
         recorder: The source of the exchanges.
-        facts: Facts about the proxy, shown in the bar above all views.
+        facts: Facts about the proxy. The page shows them in the bar above all views.
     """
     app = _new_app()
     app.state.recorder = recorder
@@ -89,7 +89,7 @@ def _add_routes(app: FastAPI, files: Mapping[str, Response], *views: APIRouter) 
 
 
 def rebase_page(index: Response, root: str) -> Response:
-    """Return the page with `root` in front of the paths of its files."""
+    """Return the page with `root` prefixed to the paths of its files."""
     return Response(bytes(index.body).replace(b'"/files/', f'"{root}/files/'.encode()), media_type="text/html")
 
 

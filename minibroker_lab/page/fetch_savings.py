@@ -40,7 +40,7 @@ _PartitionKey = tuple[str, bytes, int]
 
 @dataclass(slots=True)
 class Savings:
-    """The savings of one session's incremental fetches. Bytes cover both directions and exclude records.
+    """The savings from one session's incremental fetches. Bytes cover both directions and exclude records.
 
     Attributes:
         fetches: The number of answered fetches.
@@ -78,7 +78,7 @@ class FetchSavings:
 
     async def catch_up(self) -> None:
         """Read the exchanges recorded since the last call."""
-        # If exchanges were dropped, forget all sessions, because the exchanges may belong to any of them.
+        # If exchanges were dropped before they were read, forget all sessions, because any session may have changed.
         await self._reader.read_new(self._sessions.clear)
 
     def of(self, node: int, session_id: int) -> Savings | None:
@@ -105,7 +105,7 @@ class FetchSavings:
             return
         if session is None:
             return
-        # A fetch of this session was not recorded, so the session's partitions are no longer known.
+        # If a fetch of this session was not recorded, the session's partitions are no longer known.
         if session.epoch != request.session_epoch or exchange.loss is not None:
             del self._sessions[node, request.session_id]
             return

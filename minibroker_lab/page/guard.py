@@ -36,7 +36,7 @@ class PageGuard:
         app: The protected application.
         token: The required token, or None.
         host: The host that the page listens on.
-        port: The port, which is part of the cookie's name: browsers share cookies between the ports of a host.
+        port: The port. The cookie's name includes it, because browsers share cookies between the ports of a host.
     """
 
     def __init__(self, app: ASGIApp, token: str | None, host: str, port: int) -> None:
@@ -77,7 +77,7 @@ class PageGuard:
         return response
 
     def _with_token(self, scope: Scope) -> Scope:
-        """Return the request with the cookie's token in the header that `Guard` checks."""
+        """Copy the cookie's token to the header that `Guard` checks."""
         headers = Headers(scope=scope)
         if self._token is None or "authorization" in headers:
             return scope

@@ -1,4 +1,4 @@
-"""The lifecycle of the page of a broker or a proxy. It is that of a control plane, with a recorder added.
+"""The lifecycle of a broker's or a proxy's page, which is a control plane's lifecycle with a recorder added.
 
 The page and the control plane share one server. Each has its own port, and the control plane's port also serves the
 page below `/lab`.
@@ -31,7 +31,7 @@ PAGE_PATH: Final = "/lab"
 
 
 class _RecordingPlane(ControlPlane):
-    """A page with a recorder, which stops with the page."""
+    """A page and its recorder. Stopping the page also stops the recorder."""
 
     purpose = "the page"
     option = "--page"
@@ -44,7 +44,7 @@ class _RecordingPlane(ControlPlane):
 
 
 class PagePlane(_RecordingPlane):
-    """The page of a broker. It listens from its creation on, and serves from `start` to `stop`."""
+    """The page of a broker. It listens once it is created, and serves from `start` to `stop`."""
 
     def __init__(self, address: tuple[str, int], token: str | None) -> None:
         super().__init__(address, token)
@@ -76,11 +76,11 @@ class PagePlane(_RecordingPlane):
             return app
         host, port = self._control.host, self._control.port
         below = PageGuard(page, self.token, host, port)
-        return PortRouter(app, port, PathRouter(Guard(self._app, self.token, host), below))
+        return _route_port(app, port, _route_path(Guard(self._app, self.token, host), below))
 
 
 class TracePlane(_RecordingPlane):
-    """The page of `minibroker trace`. It listens from its creation on, and serves from `serve` to `stop`.
+    """The page of `minibroker trace`. It listens once it is created, and serves from `serve` to `stop`.
 
     Attributes:
         ring: The exchanges that pass through the proxy.
@@ -107,35 +107,27 @@ class TracePlane(_RecordingPlane):
         return PageGuard(make_trace_page(self.recorder, self._facts), self.token, self.host, self.port)
 
 
-class PortRouter:
-    """An ASGI application that serves one port with a different application than the others."""
+def _route_port(app: ASGIApp, port: int, other: ASGIApp) -> ASGIApp:
+    """Return an ASGI application that serves `port` with `other`, and all other ports with `app`."""
 
-    def __init__(self, app: ASGIApp, port: int, other: ASGIApp) -> None:
-        self._app = app
-        self._port = port
-        self._other = other
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+    async def route(scope: Scope, receive: Receive, send: Send) -> None:
         server = scope.get("server")
-        app = self._other if server is not None and server[1] == self._port else self._app
-        await app(scope, receive, send)
+        await (other if server is not None and server[1] == port else app)(scope, receive, send)
+
+    return route
 
 
-class PathRouter:
-    """An ASGI application that serves the page below `/lab` and the control plane everywhere else."""
+def _route_path(control: ASGIApp, page: ASGIApp) -> ASGIApp:
+    """Return an ASGI application that serves the page below `/lab` and the control plane everywhere else."""
 
-    def __init__(self, control: ASGIApp, page: ASGIApp) -> None:
-        self._control = control
-        self._page = page
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+    async def route(scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope.get("path", "")
         if path == PAGE_PATH and scope["method"] == "GET":
             query = scope["query_string"].decode("latin-1")
             await RedirectResponse(f"{PAGE_PATH}/{'?' if query else ''}{query}", 307)(scope, receive, send)
         elif path.startswith(f"{PAGE_PATH}/"):
-            await self._page({**scope, "root_path": PAGE_PATH}, receive, send)
+            await page({**scope, "root_path": PAGE_PATH}, receive, send)
         else:
-            await self._control(scope, receive, send)
+            await control(scope, receive, send)
+
+    return route

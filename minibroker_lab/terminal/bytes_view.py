@@ -95,8 +95,8 @@ def _add_children(node: TreeNode[TreeItem], children: Any, data: bytes) -> None:
     for child in children:
         if "children" in child or "inside" in child:
             inner = child.get("children", ())
-            opens = "inside" in child or any(field["name"] not in _QUIET for field in inner[:_OPEN_AT_FIRST])
-            opens = opens and len(inner) <= _OPEN_AT_FIRST
+            has_values = "inside" in child or any(field["name"] not in _QUIET for field in inner[:_OPEN_AT_FIRST])
+            opens = has_values and len(inner) <= _OPEN_AT_FIRST
             _add(node.add(label_of(child), TreeItem(child, data), expand=opens), child, data)
         else:
             node.add_leaf(label_of(child), TreeItem(child, data))
@@ -139,11 +139,8 @@ class HexPane(ScrollView):
         marked: The range of the marked bytes.
     """
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
-        self.can_focus = True
-        self.data = b""
-        self.marked = range(0)
+    data = b""
+    marked = range(0)
 
     def show(self, data: bytes, marked: range) -> None:
         """Show bytes with a marked range, and scroll to the range."""

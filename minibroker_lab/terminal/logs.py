@@ -17,16 +17,8 @@ if TYPE_CHECKING:
 
     from minibroker_lab.terminal.view import PageClient
 
-_PARTITIONS: Final = (
-    "Partition",
-    "Leader",
-    "Log start",
-    "Last stable",
-    "High watermark",
-    "End",
-    "Size",
-    "Segments",
-)
+_PARTITIONS: Final = ("Partition", "Leader", "Log start", "Last stable", "High watermark", "End", "Size", "Segments")
+_OFFSETS: Final = ("log_start_offset", "last_stable_offset", "high_watermark", "log_end_offset")
 _BATCHES: Final = ("Offsets", "Segment", "Position", "Size", "Records", "Codec", "Time", "Producer", "Kind")
 
 
@@ -58,12 +50,11 @@ class LogList(View):
 
 
 def _partition_cells(partition: dict[str, Any]) -> list[str]:
-    names = ("log_start_offset", "last_stable_offset", "high_watermark", "log_end_offset")
     leader = "none" if partition["leader"] is None else str(partition["leader"])
     return [
         f"{partition['topic']}-{partition['index']}",
         leader,
-        *(number(partition[name]) for name in names),
+        *(number(partition[name]) for name in _OFFSETS),
         size(partition["size"]),
         number(partition["segment_count"]),
     ]
@@ -89,15 +80,13 @@ class LogView(View):
 
     def on_mount(self) -> None:
         """Hide the offset input and focus the table of batches."""
-        self.query_one("#offset").display = False
-        self.table("DataTable").focus()
+        self.hide_input()
         super().on_mount()
 
     async def load(self) -> None:
         """Fetch the log and its batches."""
         log = await self.client.get(self._path)
-        names = ("log_start_offset", "last_stable_offset", "high_watermark", "log_end_offset")
-        marks = "   ".join(f"{name.replace('_', ' ')} {log[name]:,}" for name in names)
+        marks = "   ".join(f"{name.replace('_', ' ')} {log[name]:,}" for name in _OFFSETS)
         sizes = f"{size(log['size'])} in {log['segment_count']} segments, of {size(log['segment_bytes'])} at most"
         self.query_one("#marks", Static).update(f"{marks}\n{sizes}\n{log['directory']}")
         offset = log["log_start_offset"] if self._offset is None else self._offset
@@ -108,8 +97,7 @@ class LogView(View):
     async def on_input_submitted(self, event: Input.Submitted) -> None:
         """Show the steps that find an offset, and the batches around it."""
         text = event.value.strip()
-        self.query_one("#offset").display = False
-        self.query_one("#batches").focus()
+        self.hide_input()
         steps = self.query_one("#steps", Static)
         if not text.isdecimal():
             steps.update(f"“{text}” is not an offset; give a number from 0 on")
@@ -137,8 +125,7 @@ class LogView(View):
 
     def action_offset(self) -> None:
         """Show the input for an offset."""
-        self.query_one("#offset").display = True
-        self.query_one("#offset").focus()
+        self.show_input("#offset")
 
     async def action_end(self) -> None:
         """Show the newest batches."""
@@ -152,13 +139,9 @@ class LogView(View):
 
 def _batch_cells(batch: dict[str, Any]) -> list[str]:
     producer = f"{batch['producer_id']} epoch {batch['producer_epoch']}" if batch["producer_id"] >= 0 else ""
-    kind = (
-        f"end of transaction: {batch['control_type'].lower()}"
-        if batch["is_control"]
-        else "transactional"
-        if batch["is_transactional"]
-        else ""
-    )
+    kind = "transactional" if batch["is_transactional"] else ""
+    if batch["is_control"]:
+        kind = f"end of transaction: {batch['control_type'].lower()}"
     return [
         f"{batch['base_offset']:,} to {batch['last_offset']:,}",
         str(batch["segment"]),
@@ -173,15 +156,11 @@ def _batch_cells(batch: dict[str, Any]) -> list[str]:
 
 
 class BatchView(View):
-    """The view of one batch: its bytes and fields."""
+    """The view of one batch: its bytes and fields. They are added once the batch has been fetched."""
 
     def __init__(self, client: PageClient, title: str, path: str) -> None:
         super().__init__(client, title, 0)
         self._path = path
-
-    def body(self) -> ComposeResult:
-        """Return no widgets. The batch is added once it has been fetched."""
-        return iter(())
 
     async def load(self) -> None:
         """Fetch the batch."""

@@ -50,16 +50,15 @@ class RequestList(View):
 
     def on_mount(self) -> None:
         """Hide the filter input and focus the rows."""
-        self.query_one("#find").display = False
-        self.table("DataTable").focus()
+        self.hide_input()
         super().on_mount()
 
     async def load(self) -> None:
         """Fetch the rows in the current window."""
         if self._is_paused and self._shown:
             return
-        query = urlencode({"q": self._words}) if self._words else ""
-        state = await self.client.get(f"/requests?{query}" if query else "/requests")
+        query = f"?{urlencode({'q': self._words})}" if self._words else ""
+        state = await self.client.get(f"/requests{query}")
         numbers: Any = state["numbers"]
         if numbers is None:
             numbers = range(state["first"], state["last"] + 1)
@@ -76,7 +75,7 @@ class RequestList(View):
         self.query_one("#status", Static).update(text)
 
     async def _rows(self, shown: tuple[int, ...]) -> list[dict[str, Any]]:
-        """Fetch the rows with these numbers, in chunks of the size that the page returns at once."""
+        """Fetch the rows with these numbers, at most 500 per request."""
         rows: dict[int, dict[str, Any]] = {}
         for number in shown:
             if number not in rows:
@@ -94,19 +93,16 @@ class RequestList(View):
         """Filter the list by the typed words."""
         self._words = event.value.strip()
         self._end, self._shown, self._is_paused = None, (), False
-        self.query_one("#find").display = False
-        self.query_one("#rows").focus()
+        self.hide_input()
         self.refresh_soon()
 
     def action_find(self) -> None:
         """Show the filter input."""
-        self.query_one("#find").display = True
-        self.query_one("#find").focus()
+        self.show_input("#find")
 
     def action_back(self) -> None:
         """Leave the filter input."""
-        self.query_one("#find").display = False
-        self.query_one("#rows").focus()
+        self.hide_input()
 
     def action_pause(self) -> None:
         """Pause or resume the list."""
@@ -189,7 +185,7 @@ class RequestView(View):
 
     def action_step(self, by: int) -> None:
         """Open the next or the previous request."""
-        self.replace_with(RequestView(self.client, max(1, self._number + by)))
+        self.lab.switch_screen(RequestView(self.client, max(1, self._number + by)))
 
 
 def part_view(part: dict[str, Any]) -> Vertical:

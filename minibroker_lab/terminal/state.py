@@ -1,4 +1,4 @@
-"""The views of state: one with groups, transactions, fetch sessions and waiting requests, and one of a single group."""
+"""The state views: one of groups, transactions, fetch sessions and waiting requests, and one of a single group."""
 
 from __future__ import annotations
 
@@ -35,20 +35,15 @@ class StateView(View):
     async def load(self) -> None:
         """Fetch the state."""
         state = await self.client.get("/state")
-        self._fill("groups", [(group["group_id"], _group_cells(group)) for group in state["groups"]["groups"]])
         transactions = state["transactions"]["transactions"]
-        self._fill(
-            "transactions",
-            [(transaction["transactional_id"], _transaction_cells(transaction)) for transaction in transactions],
-        )
-        self._fill(
-            "sessions",
-            [(f"{session['node']} {session['id']}", _session_cells(session)) for session in state["sessions"]],
-        )
-        self._fill("delayed", [(str(index), _delayed_cells(request)) for index, request in enumerate(state["delayed"])])
-
-    def _fill(self, name: str, rows: list[tuple[str, list[Any]]]) -> None:
-        fill_table(self.table(f"#{name}"), rows)
+        rows = {
+            "groups": [(group["group_id"], _group_cells(group)) for group in state["groups"]["groups"]],
+            "transactions": [(cells[0], cells) for cells in map(_transaction_cells, transactions)],
+            "sessions": [(f"{cells[1]} {cells[0]}", cells) for cells in map(_session_cells, state["sessions"])],
+            "delayed": [(str(index), _delayed_cells(request)) for index, request in enumerate(state["delayed"])],
+        }
+        for name, table_rows in rows.items():
+            fill_table(self.table(f"#{name}"), table_rows)
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Open the selected group."""

@@ -1,4 +1,4 @@
-"""The screens that show data from a page and refresh it from time to time, and the page's client."""
+"""The base class of the screens, which show data from a page and refresh it, and the page's client."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PATIENCE_S: Final = 10
 
 
 class PageError(Exception):
-    """The page returned a problem, or did not answer."""
+    """The page returned a problem or did not answer."""
 
 
 class PageClient:
@@ -37,7 +37,6 @@ class PageClient:
     """
 
     def __init__(self, url: str, token: str | None) -> None:
-        self.url = url
         self._address = urlsplit(url)
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
 
@@ -45,7 +44,7 @@ class PageClient:
         """Return the JSON of a path below `/data`.
 
         Raises:
-            PageError: The page returned a problem or did not answer. The message is the page's, if there is one.
+            PageError: The page returned a problem, whose message is used, or did not answer.
         """
         return await asyncio.to_thread(self._get, f"{self._address.path.rstrip('/')}/data{path}")
 
@@ -103,8 +102,8 @@ class View(Screen[None]):
         yield Footer()
 
     def body(self) -> ComposeResult:
-        """Create the widgets of the view."""
-        raise NotImplementedError
+        """Create the widgets of the view. By default there are none."""
+        return ()
 
     async def load(self) -> None:
         """Fetch data from the page and show it. A `PageError` is shown as a problem."""
@@ -124,7 +123,7 @@ class View(Screen[None]):
     async def show(self, ask: Callable[[], Awaitable[None]]) -> None:
         """Run a fetch, and show its problem, if there is one.
 
-        If the view has been closed in the meantime, missing widgets are ignored.
+        Missing widgets are ignored if the view was closed in the meantime.
         """
         try:
             problem = self.query_one(".problem", Static)
@@ -134,29 +133,36 @@ class View(Screen[None]):
             except PageError as error:
                 problem.update(str(error))
         except NoMatches:
+            # A view that is no longer displayed was closed, and its widgets are being removed. That is not an error.
             if self.display:
-                # A view that is not displayed was closed, and its widgets are being removed, which is not an error.
                 raise
 
     def action_back(self) -> None:
         """Return to the previous view."""
-        if len(self._lab.screen_stack) > 2:  # noqa: PLR2004 - Textual's own, and the first view
-            self._lab.pop_screen()
+        if len(self.lab.screen_stack) > 2:  # noqa: PLR2004 - Textual's own, and the first view
+            self.lab.pop_screen()
 
     def open(self, view: View) -> None:
         """Show another view. Escape returns to this view."""
-        self._lab.push_screen(view)
+        self.lab.push_screen(view)
 
-    def replace_with(self, view: View) -> None:
-        """Show another view in place of this one."""
-        cast("Any", self._lab).switch_screen(view)  # The cast is needed because Textual's type is incomplete.
+    def show_input(self, query: str) -> None:
+        """Show an input above the table, and focus it."""
+        self.query_one(query).display = True
+        self.query_one(query).focus()
+
+    def hide_input(self) -> None:
+        """Hide the input and focus the table."""
+        self.query_one("Input").display = False
+        self.query_one("DataTable").focus()
 
     def table(self, query: str) -> DataTable[Text]:
         """Return a table of this view."""
         return cast("DataTable[Text]", self.query_one(query))
 
     @property
-    def _lab(self) -> App[None]:
+    def lab(self) -> App[None]:
+        """The application."""
         lab: App[None] = cast("Any", self).app  # The cast is needed because Textual's type is incomplete.
         return lab
 
@@ -171,7 +177,7 @@ def table(name: str, columns: Iterable[str]) -> DataTable[Text]:
 def fill_table(data_table: DataTable[Text], rows: Sequence[tuple[str, Sequence[Any]]]) -> None:
     """Replace the rows of a table, given as keys and cells.
 
-    The cursor stays on its row, or on the last row if it was there.
+    The cursor stays on its row, or on the last row if that was selected.
     """
     old = [str(row.key.value) for row in data_table.ordered_rows]
     cursor_row = data_table.cursor_row

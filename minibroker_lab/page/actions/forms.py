@@ -18,7 +18,7 @@ _PATH_MEANINGS: Final = {
     "node_id": "The id of the broker.",
     "name": "The name of the snapshot.",
 }
-"""The meanings of path parameters, for which the OpenAPI document has only names."""
+"""The meanings of path parameters, because the OpenAPI document has only their names."""
 
 
 class Field(NamedTuple):
@@ -27,9 +27,9 @@ class Field(NamedTuple):
     Attributes:
         place: "path", "query" or "body" of the request, or "record" for a field of the body's only record.
         kind: "text", "integer", "number", "name" (a text or an integer), "choice", "switch" or "pairs".
-        default: The value used if the field is left empty, as text, or an empty string if there is none.
+        default: The default value as text, or an empty string if there is none.
         choices: The possible values of a choice.
-        known: The kind of values that the page suggests, or an empty string.
+        known: The kind of value that the page suggests, or an empty string.
     """
 
     name: str
@@ -98,7 +98,7 @@ def _body_fields(action: Action, document: Mapping[str, Any], body: Mapping[str,
 
 
 def _resolve(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the schema that a reference points to, also when the schema may be null."""
+    """Return the schema that a reference points to, even if the reference is one of several options."""
     for option in schema.get("anyOf", (schema,)):
         if "$ref" in option:
             resolved: Mapping[str, Any] = document["components"]["schemas"][option["$ref"].removeprefix(_REF)]
@@ -144,8 +144,8 @@ class Action(NamedTuple):
         title: The title shown to users.
         needed: Fields that the form requires although the operation does not.
         hidden: Fields of the operation that the form omits.
-        lists: For each field whose values the broker can list, the kind of these values.
-        meanings: The meanings of fields that mean something else in the form than in the operation.
+        lists: The kind of value for each field whose values the broker can list.
+        meanings: The meanings of fields whose meaning in the form differs from that in the operation.
     """
 
     name: str

@@ -44,40 +44,32 @@ def python_line(name: str, values: Mapping[str, Any], directory: str | None) -> 
     """
     if name == "restore_snapshot":
         return _call("broker.restore", directory)
-    return _PYTHON[name](values)
+    return _PYTHON[name]({**values})
 
 
-def _produce(values: Mapping[str, Any]) -> str:
-    named = {**values}
-    if isinstance(named.get("headers"), list):
-        named["headers"] = [tuple(pair) for pair in named["headers"]]
-    return _call("broker.produce", named.pop("topic"), named.pop("value", None), **named)
+def _produce(values: dict[str, Any]) -> str:
+    if isinstance(values.get("headers"), list):
+        values["headers"] = [tuple(pair) for pair in values["headers"]]
+    return _call("broker.produce", values.pop("topic"), values.pop("value", None), **values)
 
 
-def _records(values: Mapping[str, Any]) -> str:
-    named = {**values}
-    limit = named.pop("limit", None)
-    return _call("broker.records", named.pop("topic"), **named) + ("" if limit is None else f"[:{_literal(limit)}]")
+def _records(values: dict[str, Any]) -> str:
+    limit = values.pop("limit", None)
+    return _call("broker.records", values.pop("topic"), **values) + ("" if limit is None else f"[:{_literal(limit)}]")
 
 
-def _create_topic(values: Mapping[str, Any]) -> str:
-    named = {**values}
-    return _call("broker.create_topic", named.pop("name"), **named)
-
-
-def _move_leader(values: Mapping[str, Any]) -> str:
+def _move_leader(values: dict[str, Any]) -> str:
     return _call("broker.move_leader", values["topic"], values["partition"], to=values["node_id"])
 
 
-def _snapshot(values: Mapping[str, Any]) -> str:
-    arguments = (values["directory"],) if "directory" in values else ()
-    return _call("broker.snapshot", *arguments)
+def _snapshot(values: dict[str, Any]) -> str:
+    return _call("broker.snapshot", *([values["directory"]] if "directory" in values else ()))
 
 
-_PYTHON: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
+_PYTHON: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
     "produce": _produce,
     "read_records": _records,
-    "create_topic": _create_topic,
+    "create_topic": lambda values: _call("broker.create_topic", values.pop("name"), **values),
     "rebalance": lambda values: f"broker.group({_literal(values['group_id'])}).rebalance()",
     "move_leader": _move_leader,
     "stop_broker": lambda values: f"broker.brokers[{_literal(values['node_id'])}].stop()",

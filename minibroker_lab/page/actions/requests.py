@@ -1,4 +1,4 @@
-"""The conversion of a filled form to a request to the control plane."""
+"""Converts a filled form to a control plane request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ControlRequest(NamedTuple):
-    """A request and the values it was made from.
+    """A control plane request and the form values it was made from.
 
     Attributes:
         path: The path with its query.
@@ -75,12 +75,7 @@ def _value(field: Field, text: str) -> Any:
         return True
     if field.kind == "pairs":
         return _pairs(field.name, text)
-    if field.kind in {"integer", "name"}:
-        return _number(int, text)
-    return _number(float, text) if field.kind == "number" else text
-
-
-def _number(kind: type[int | float], text: str) -> int | float | str:
+    kind = {"integer": int, "name": int, "number": float}.get(field.kind, str)
     try:
         return kind(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The Kafka command line tools' equivalent of an action, if there is one."""
+"""The equivalent command of Kafka's command line tools for an action, if one exists."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 _NONE: Final = "None of Kafka's tools does this."
 _NULL: Final = "NULL"
 PATIENCE_MS: Final = 10_000
-"""The timeout of the console consumer. A new JVM needs seconds until its group has an assignment."""
+"""The timeout of the console consumer. A new JVM takes seconds to get its group's assignment."""
 
 
 class ToolLine(NamedTuple):
-    """A shell command, or the reason why there is none."""
+    """A shell command, or None and the reason why no tool can do this."""
 
     line: str | None
     reason: str = ""
@@ -97,7 +97,7 @@ def _read_records(values: Mapping[str, Any], servers: str) -> ToolLine:
 
 
 def _move_leader(values: Mapping[str, Any], servers: str, replicas: Sequence[int]) -> ToolLine:
-    """Return commands that reassign the replicas with the broker first, and then elect the preferred leader."""
+    """Return commands that make the broker the first replica, and then elect the preferred leader."""
     if not replicas:
         return ToolLine(None, "The broker does not know this partition.")
     topic, partition, node = values["topic"], values["partition"], values["node_id"]

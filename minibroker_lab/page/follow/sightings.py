@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from minibroker.server.inspection.exchanges import Exchange
 
 _LIMITS: Final = Limits(fields=20_000, record_fields=0)
-"""Batches are not decoded: they are searched by their headers."""
+"""The limits leave batches undecoded, because the search needs only their headers."""
 
 
 class Target(NamedTuple):
@@ -52,9 +52,9 @@ class Sighting(NamedTuple):
     Attributes:
         kind: "produced", "refused", "fetched", "cut" (the part of a response that could contain the record was not
             recorded), "committed", "acknowledged", "deleted" or "ended" (the record's transaction).
-        direction: "request" or "response", to whose bytes `start` and `end` refer.
+        direction: "request" or "response": the frame to which `start` and `end` refer.
         place: The position of the record in these bytes, or None if unknown.
-        error: The name of the error, an empty string for no error, or None without a response.
+        error: The name of the error, an empty string without an error, or None without a response.
         facts: Further details by name.
     """
 
@@ -81,7 +81,7 @@ def sightings(exchange: Exchange, target: Target) -> Iterator[Sighting]:
 
 
 def _names_target(exchange: Exchange, target: Target) -> bool:
-    """Return whether the frames name the topic or, for EndTxn, the producer. This excludes most exchanges."""
+    """Return whether the frames name the topic or, for EndTxn, the producer. Most exchanges name neither."""
     if exchange.api_key == ApiKey.END_TXN:
         return target.batch is not None and target.batch[2].to_bytes(8, "big", signed=True) in exchange.request_frame
     needles = [target.topic.encode()] if target.topic_id is None else [target.topic_id, target.topic.encode()]
@@ -89,7 +89,7 @@ def _names_target(exchange: Exchange, target: Target) -> bool:
 
 
 class _Frames:
-    """The field trees of the two frames of an exchange. The response is decoded when it is first needed."""
+    """The field trees of an exchange's two frames. The response is decoded on first use."""
 
     def __init__(self, exchange: Exchange) -> None:
         self.exchange = exchange
@@ -146,7 +146,7 @@ def _is_topic(topic: Node, name: str, target: Target) -> bool:
 
 
 def _error(node: Node | None, *path: str) -> str | None:
-    """Return the name of an error, an empty string for no error, or None without a response."""
+    """Return the name of an error, an empty string without an error, or None without a response."""
     if node is None:
         return None
     code = node.find(*path).value
@@ -209,9 +209,9 @@ def _is_v2(data: memoryview) -> bool:
 
 
 def _can_contain(data: memoryview, number: int) -> bool:
-    """Return whether the set can contain this many records according to its first batch.
+    """Return whether the record set can have a record with this index, from 0, according to its first batch.
 
-    In v2 there is only one batch.
+    In v2, the set has only one batch.
     """
     return not _is_v2(data) or number <= read_header(data).last_offset_delta
 
@@ -250,7 +250,7 @@ def _batch_facts(data: memoryview) -> dict[str, Any]:
 
 _FETCH: Final = ("topics", "topic", "partitions", "partition")
 _FETCHED: Final = ("responses", "topic", "partitions", "partition_index")
-_SHARED: Final = ("topics", "name", "partitions", "partition_index")
+_NAMED: Final = ("topics", "name", "partitions", "partition_index")
 
 
 def _fetch(frames: _Frames, target: Target) -> Iterator[Sighting]:
@@ -274,9 +274,8 @@ def _share_fetch(frames: _Frames, target: Target) -> Iterator[Sighting]:
     for partition in _parts(frames.response, target, _FETCHED):
         carried = _find_record(frames, partition, target)
         if carried is not None:
-            count = next(
-                (batch.find("delivery_count").value for batch in _ranges(partition, "acquired_records", target)), None
-            )
+            batch = next(_ranges(partition, "acquired_records", target), None)
+            count = None if batch is None else batch.find("delivery_count").value
             facts = {"group": body.find("group_id").value, "delivery_count": count}
             yield frames.sighting(carried[0], "response", partition, place=carried[1], error="", **facts)
     yield from _acknowledge(frames, target)
@@ -312,14 +311,13 @@ def _open_batch(entry: memoryview, at: int, target: Target) -> tuple[str, Record
 def _is_listed_as_aborted(part: Node, target: Target) -> bool:
     if target.batch is None or target.batch[2] < 0:
         return False
-    for field in part.children or ():
-        if field.name == "aborted_transactions":
-            elements = [element for element in field.children or () if element.type == STRUCT]
-            return any(
-                each.find("producer_id").value == target.batch[2] and each.find("first_offset").value <= target.offset
-                for each in elements
-            )
-    return False
+    fields = (field for field in part.children or () if field.name == "aborted_transactions")
+    return any(
+        aborted.find("producer_id").value == target.batch[2] and aborted.find("first_offset").value <= target.offset
+        for field in fields
+        for aborted in field.children or ()
+        if aborted.type == STRUCT
+    )
 
 
 def _ranges(part: Node, name: str, target: Target) -> Iterator[Node]:
@@ -335,14 +333,14 @@ _ACKNOWLEDGEMENTS: Final = ("gap", "accept", "release", "reject", "renew")
 
 def _acknowledge(frames: _Frames, target: Target) -> Iterator[Sighting]:
     group = frames.request.find("body", "group_id").value
-    for partition in _parts(frames.request, target, _SHARED):
+    for partition in _parts(frames.request, target, _NAMED):
         for batch in _ranges(partition, "acknowledgement_batches", target):
             children = batch.find("acknowledge_types").children or ()
             types: list[int] = [int(child.value) for child in children if child.type == "INT8"]
-            number: int = target.offset - batch.find("first_offset").value
             if not types:
                 continue
-            kind = types[number] if number < len(types) else types[0]
+            index: int = target.offset - batch.find("first_offset").value
+            kind = types[index] if index < len(types) else types[0]
             word = _ACKNOWLEDGEMENTS[kind] if 0 <= kind < len(_ACKNOWLEDGEMENTS) else str(kind)
             response_node = next(_parts(frames.response, target, _FETCHED), None)
             name = "acknowledge_error_code" if frames.exchange.api_key == ApiKey.SHARE_FETCH else "error_code"
@@ -350,29 +348,22 @@ def _acknowledge(frames: _Frames, target: Target) -> Iterator[Sighting]:
             yield frames.sighting("acknowledged", "request", batch, error=error, group=group, type=word)
 
 
-_OFFSETS: Final = ("topics", "name", "partitions", "partition_index")
-
-
 def _commit(frames: _Frames, target: Target) -> Iterator[Sighting]:
-    body = frames.request.find("body")
-    for partition in _parts(frames.request, target, _OFFSETS):
+    facts: dict[str, Any] = {
+        "group": frames.request.find("body", "group_id").value,
+        "is_transactional": frames.exchange.api_key == ApiKey.TXN_OFFSET_COMMIT,
+    }
+    for partition in _parts(frames.request, target, _NAMED):
         committed = partition.find("committed_offset").value
-        if committed <= target.offset:
-            continue
-        response_node = next(_parts(frames.response, target, _OFFSETS), None)
-        facts: dict[str, Any] = {
-            "group": body.find("group_id").value,
-            "committed": committed,
-            "is_transactional": frames.exchange.api_key == ApiKey.TXN_OFFSET_COMMIT,
-        }
-        error = _error(response_node, "error_code")
-        yield frames.sighting("committed", "request", partition, error=error, **facts)
+        if committed > target.offset:
+            error = _error(next(_parts(frames.response, target, _NAMED), None), "error_code")
+            yield frames.sighting("committed", "request", partition, error=error, committed=committed, **facts)
 
 
 def _delete(frames: _Frames, target: Target) -> Iterator[Sighting]:
-    for partition in _parts(frames.request, target, _OFFSETS):
+    for partition in _parts(frames.request, target, _NAMED):
         offset = partition.find("offset").value
-        response_node = next(_parts(frames.response, target, _OFFSETS), None)
+        response_node = next(_parts(frames.response, target, _NAMED), None)
         error = _error(response_node, "error_code")
         if offset > target.offset or (
             offset == -1 and response_node and response_node.find("low_watermark").value > target.offset

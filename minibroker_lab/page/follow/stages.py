@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
+from minibroker.operations.wording import format_count
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
 
 if TYPE_CHECKING:
@@ -40,26 +41,19 @@ def follow_link(topic: str, partition: int, offset: int) -> str:
     return f"/follow/{quote(topic, safe='')}/{partition}/{offset}"
 
 
-def _request_link(sighting: Sighting) -> str:
-    place = sighting.place
-    start, end, inside = sighting.start, sighting.end, ""
-    if place is not None:
-        start, end = (place.batch_start, place.batch_end) if place.is_inside else (place.start, place.end)
-        inside = f"&inside={place.start}-{place.end}" if place.is_inside else ""
-    return f"/requests/{sighting.exchange.number}?at={sighting.direction}-{start}-{end}{inside}"
-
-
 def _item(sighting: Sighting, text: str) -> dict[str, Any]:
     exchange, place = sighting.exchange, sighting.place
     size = exchange.bytes_in if sighting.direction == "request" else exchange.bytes_out
-    parts = [{"start": sighting.start, "end": sighting.end, "kind": "part"}]
+    parts, inside = [{"start": sighting.start, "end": sighting.end, "kind": "part"}], ""
     if place is not None:
         parts = [{"start": place.batch_start, "end": place.batch_end, "kind": "batch"}]
-        if not place.is_inside:
+        if place.is_inside:
+            inside = f"&inside={place.start}-{place.end}"
+        else:
             parts.append({"start": place.start, "end": place.end, "kind": "record"})
     return {
         "text": text,
-        "link": _request_link(sighting),
+        "link": f"/requests/{exchange.number}?at={sighting.direction}-{parts[-1]['start']}-{parts[-1]['end']}{inside}",
         "time": exchange.time_ms,
         "request": exchange.number,
         "bar": {"name": f"{sighting.direction} {exchange.number}", "size": size, "parts": parts},
@@ -87,7 +81,7 @@ def _bytes_text(sighting: Sighting) -> str:
 
 
 def not_kept_text(search: Search) -> str:
-    """Return a sentence about the requests that are no longer recorded, or "" if the lab still has all of them."""
+    """Return a sentence about the requests that are no longer recorded, or "" if all are still recorded."""
     last = search.began_with - 1
     return f"Of what came before, requests 1 to {last} are no longer kept." if last else ""
 
@@ -95,9 +89,11 @@ def not_kept_text(search: Search) -> str:
 def produce_stage(search: Search, target: Target, view: RecordView | None, gap: str) -> dict[str, Any]:
     """Return the stage of the Produce request."""
     title = "Produce"
+    refused = [
+        _item(sighting, f"{_client_text(sighting)} sent it{_error_text(sighting)}.")
+        for sighting in search.found.get("refused", [])
+    ]
     sightings = search.found.get("produced", [])
-    rejected = search.found.get("refused", [])
-    refused = [_item(sighting, f"{_client_text(sighting)} sent it{_error_text(sighting)}.") for sighting in rejected]
     if not sightings:
         if view is not None and view.state == "ahead":
             text = f"No record has this offset yet: the log ends at {view.log_end_offset}."
@@ -105,11 +101,15 @@ def produce_stage(search: Search, target: Target, view: RecordView | None, gap: 
         if target.topic.startswith("__"):
             text = "No client sends records of this topic: a coordinator of the broker writes them."
             return stage("produced", title, "none", text, refused)
-        text = gap or (
-            "No request of a client has brought it since the page watches. It was there before, or the broker has"
-            " written it itself: Python's produce(), the control plane, or records to start with."
+        text = (
+            f"The request is not here. {gap}"
+            if gap
+            else (
+                "No request of a client has brought it since the page watches. It was there before, or the broker has"
+                " written it itself: Python's produce(), the control plane, or records to start with."
+            )
         )
-        return stage("produced", title, "unknown", f"The request is not here. {gap}" if gap else text, refused)
+        return stage("produced", title, "unknown", text, refused)
     first = sightings[0]
     facts = first.facts
     batch = ""
@@ -174,7 +174,7 @@ def index_stage(target: Target, view: RecordView | None) -> dict[str, Any] | Non
         return None
     entry, batch = view.offset_entry, view.batch
     items: list[dict[str, Any]] = []
-    scanned = f"{view.scanned} batches" if view.scanned != 1 else "1 batch"
+    scanned = format_count(view.scanned, "batch", "batches")
     every = f"about every {view.index_interval_bytes} bytes (index.interval.bytes)"
     if entry is None:
         text = (
@@ -199,35 +199,26 @@ def index_stage(target: Target, view: RecordView | None) -> dict[str, Any] | Non
         )
     times = view.time_entry
     if times is not None:
-        items.append(
-            {
-                "text": (
-                    f"{times.file}, bytes {times.start} to {times.end - 1}: a look-up of the record's time begins at"
-                    f" offset {times.target}, whose time is {time_text(times.key)}."
-                )
-            }
-        )
+        place = f"{times.file}, bytes {times.start} to {times.end - 1}"
+        start = f"offset {times.target}, whose time is {time_text(times.key)}"
+        items.append({"text": f"{place}: a look-up of the record's time begins at {start}."})
     return stage("indexed", "Index", "none" if entry is None else "done", text, items)
 
 
 def transaction_stage(search: Search, target: Target, view: RecordView | None) -> dict[str, Any] | None:
     """Return the stage of the transaction, or None if the record is not in a transaction."""
-    sightings = search.found.get("produced", [])
     batch = None if view is None or view.state != "here" else view.batch
-    first = sightings[0] if sightings else None
+    first = next(iter(search.found.get("produced", [])), None)
     is_transactional = batch.is_transactional if batch else bool(first and first.facts.get("is_transactional"))
     if not is_transactional or (batch is not None and batch.is_control):
         return None
-    ended = search.found.get("ended", []) if first else []
-    ends = [end for end in ended if first and end.exchange.number > first.exchange.number]
-    items = [
-        _item(
-            end,
-            f"EndTxn v{end.exchange.version} of {end.facts['id']} asks for a"
-            f" {'commit' if end.facts['committed'] else 'abort'}{_error_text(end)}.",
-        )
-        for end in ends[:1]
-    ]
+    items: list[dict[str, Any]] = []
+    for end in search.found.get("ended", []):
+        if first and end.exchange.number > first.exchange.number:
+            decision = "commit" if end.facts["committed"] else "abort"
+            text = f"EndTxn v{end.exchange.version} of {end.facts['id']} asks for a {decision}{_error_text(end)}."
+            items.append(_item(end, text))
+            break
     title = "Transaction"
     marker = None if view is None else view.marker
     if view is None or batch is None:
@@ -241,11 +232,12 @@ def transaction_stage(search: Search, target: Target, view: RecordView | None) -
                 "link": log_link(target.topic, target.partition, marker.offset),
             }
         )
-        text = (
-            f"The transaction of {producer} is committed: the marker made the record visible to read_committed."
+        outcome = (
+            "is committed: the marker made the record visible to read_committed"
             if is_commit
-            else f"The transaction of {producer} was aborted: read_committed leaves the record out."
+            else "was aborted: read_committed leaves the record out"
         )
+        text = f"The transaction of {producer} {outcome}."
         return stage("decided", title, "done" if is_commit else "bad", text, items)
     if view.open_transaction:
         text = (
@@ -261,8 +253,7 @@ def fetch_stage(search: Search, target: Target, gap: str) -> dict[str, Any]:
     """Return the stage of the fetches."""
     fetched = search.found.get("fetched", [])
     items = [_item(sighting, _fetch_text(sighting, target)) for sighting in fetched[:_MAX_ITEMS]]
-    cut = search.counts.get("cut", 0)
-    more = ""
+    more, cut = "", search.counts.get("cut", 0)
     if cut:
         more = f" {cut} more responses may have carried it in a part that is not kept: the lab keeps the first MiB."
     if not fetched:
@@ -270,8 +261,8 @@ def fetch_stage(search: Search, target: Target, gap: str) -> dict[str, Any]:
         return stage("read", "Fetch", "unknown" if gap or cut else "waiting", text)
     total = search.counts["fetched"]
     clients = len({(sighting.client_id, sighting.exchange.client) for sighting in fetched})
-    responses = "1 response has" if total == 1 else f"{total} responses have"
-    text = f"{responses} carried it, to {clients} {'connection' if clients == 1 else 'connections'}.{more}"
+    responses = format_count(total, "response has", "responses have")
+    text = f"{responses} carried it, to {format_count(clients, 'connection')}.{more}"
     if total > len(items):
         text += f" The first {len(items)} are shown."
     return stage("read", "Fetch", "done", text, items)
@@ -324,8 +315,8 @@ def commit_stage(search: Search, target: Target, commits: CommitsView, gap: str)
         return stage("committed", title, "unknown" if gap else "waiting", text)
     if not commits.is_whole:
         gap = "The logs of the coordinator are too long to be read as a whole."
-    names = "1 group has" if passed_count == 1 else f"{passed_count} groups have"
     if passed_count:
+        names = format_count(passed_count, "group has", "groups have")
         text = f"{names} committed an offset beyond {target.offset}. {gap}".strip()
         return stage("committed", title, "done", text, items)
     text = f"No group's committed offset that counts is beyond {target.offset}. {gap}".strip()
@@ -350,11 +341,10 @@ def _commit_record_items(known: GroupCommits, target: Target) -> list[dict[str, 
         if record.offset is None:
             text = f"{place}: a tombstone at offset {record.log_offset} has removed the offset of group {known.group}."
         else:
-            is_beyond = record.offset > target.offset
-            beyond = "beyond the record" if is_beyond else "not beyond the record"
+            beyond = "beyond" if record.offset > target.offset else "not beyond"
             text = (
                 f"{place}: {CONSUMER_OFFSETS}-{record.partition}, offset {record.log_offset}, says that group"
-                f" {known.group} has {record.offset}, {beyond}.{_state_text(record)}"
+                f" {known.group} has {record.offset}, {beyond} the record.{_state_text(record)}"
             )
         items.append(
             {
@@ -384,7 +374,7 @@ def removal_stage(
     Args:
         search: The sightings of the record.
         target: The record.
-        view: The record's place in the log, or None if the topic was deleted.
+        view: The record's position in the log, or None if the topic was deleted.
         events: The events of the partition.
         newer: The newest offset with the record's key, or None if unknown.
     """
@@ -409,19 +399,11 @@ def removal_stage(
         return stage("removed", title, "bad" if shortened else "unknown", text, shortened)
     cleanings = [{"text": item.text, "time": item.time_ms} for item in events if item.kind == "cleaning"]
     if view.state == "gap":
-        items = cleanings[-1:]
+        text, items = "Compaction has removed it, or the offset was never one of a record.", cleanings[-1:]
         if newer is not None:
-            items.append(
-                {
-                    "text": f"Offset {newer} has the same key, and is the newest one.",
-                    "link": follow_link(target.topic, target.partition, newer),
-                }
-            )
-        text = (
-            "Compaction has removed it, since a newer record has the same key."
-            if newer is not None
-            else "Compaction has removed it, or the offset was never one of a record."
-        )
+            text = "Compaction has removed it, since a newer record has the same key."
+            link = follow_link(target.topic, target.partition, newer)
+            items.append({"text": f"Offset {newer} has the same key, and is the newest one.", "link": link})
         return stage("removed", title, "bad", text, items)
     if view.state != "here":
         return stage("removed", title, "none", "It is not there yet.")

@@ -3,7 +3,7 @@
 - `lesson`: the types of lessons and goals.
 - `evidence`: the data that goals check: client requests, and the broker's logs, groups and transactions.
 - `requests`, `records`, `clients`: the goals by subject.
-- `deliveries`: which consumers received which records.
+- `deliveries`: the records that each consumer received.
 - `texts`: the ten lessons and their pages, which are also part of the documentation.
 - `progress`: the goals reached so far, saved in the data directory.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from minibroker.operations.wording import format_count
 from minibroker_lab.page.lessons.deliveries import consumer_starts, find_repeated_read
@@ -10,8 +10,6 @@ from minibroker_lab.page.lessons.evidence import join_numbers, last_of, no_recor
 from minibroker_lab.page.lessons.lesson import Finding, Goal, reached, report_open
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from minibroker_lab.page.lessons.evidence import Evidence
     from minibroker_lab.trace.reading import Reading
 
@@ -79,19 +77,14 @@ GROUPS: Final = (
 )
 
 
-def _partitions(topics: Any) -> Iterator[Any]:
-    for topic in topics or ():
-        yield from topic.partitions
-
-
 def _committed_offsets(reading: Reading) -> set[int]:
     """Return the committed offsets in an OffsetFetch response."""
-    if reading.response is None:
-        return set()
-    join_numbers = [*_partitions(getattr(reading.response, "topics", ()))]
-    for group in getattr(reading.response, "groups", None) or ():
-        join_numbers += _partitions(group.topics)
-    return {part.committed_offset for part in join_numbers if part.committed_offset >= 0}
+    groups = getattr(reading.response, "groups", None) or ()
+    topics = [
+        *(getattr(reading.response, "topics", None) or ()),
+        *(topic for group in groups for topic in group.topics),
+    ]
+    return {part.committed_offset for topic in topics for part in topic.partitions if part.committed_offset >= 0}
 
 
 def _check_stored(evidence: Evidence) -> Finding:
@@ -113,19 +106,13 @@ def _check_resumed(evidence: Evidence) -> Finding:
     newest = "No OffsetFetch has come."
     for reading in evidence.readings("OffsetFetch"):
         link, offsets = request_link(reading.exchange, "OffsetFetch"), _committed_offsets(reading)
-        for fetch in _fetches_from(evidence, offsets, reading.exchange.number):
-            return reached(f"{link} returned the offset that {request_link(fetch.exchange, 'Fetch')} began with.")
+        for fetch in evidence.readings("Fetch"):
+            starts = {part.fetch_offset for topic in fetch.request.topics for part in topic.partitions}
+            if fetch.exchange.number > reading.exchange.number and starts & offsets - {0}:
+                return reached(f"{link} returned the offset that {request_link(fetch.exchange, 'Fetch')} began with.")
         offset = f"returned the offset {join_numbers(offsets)}" if offsets else "found no committed offset"
         newest = f"{link} {offset}, and no Fetch has gone on from a committed one."
     return report_open(newest)
-
-
-def _fetches_from(evidence: Evidence, offsets: set[int], after: int) -> Iterator[Reading]:
-    for reading in evidence.readings("Fetch"):
-        if reading.exchange.number > after:
-            starts = {part.fetch_offset for part in _partitions(reading.request.topics)}
-            if starts & offsets - {0}:
-                yield reading
 
 
 def _check_repeated(evidence: Evidence) -> Finding:

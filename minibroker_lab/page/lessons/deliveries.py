@@ -1,4 +1,4 @@
-"""Which consumers of a group received which records of `orders`, for the goals of lesson 6."""
+"""Finds the records of `orders` that each consumer of a group received, for the goals of lesson 6."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def find_repeated_read(evidence: Evidence) -> tuple[ConsumerStart, ConsumerStart
 
 
 def consumer_starts(evidence: Evidence) -> Iterator[ConsumerStart]:
-    """Yield the consumers of groups.
+    """Yield the start of each consumer that received records from the committed offset or without one.
 
-    Each sends OffsetFetch and receives records from that offset before the next consumer sends OffsetFetch.
+    The records must arrive before the next consumer of the group sends OffsetFetch.
     """
     deliveries = list(_deliveries(evidence))
     next_numbers: dict[tuple[str, int], int] = {}
@@ -109,7 +109,7 @@ def _commits(evidence: Evidence) -> Iterator[tuple[int, str, int, int]]:
 def _deliveries(evidence: Evidence) -> Iterator[_Delivery]:
     """Yield the Fetch responses with records.
 
-    In a fetch session, a request names only the partitions that have changed.
+    In a fetch session, a request names only the partitions that have changed, so older fetch offsets still apply.
     """
     fetch_offsets: dict[tuple[str, int], int] = {}
     for reading in evidence.readings("Fetch"):

@@ -6,7 +6,6 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from minibroker.operations.views import groups, transactions
-from minibroker_lab.page.follow.links import record_sets
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.fields.frames import request_fields
 from minibroker_protocol.primitives import ZERO_UUID
@@ -43,17 +42,13 @@ class LogMark(NamedTuple):
     leader_epoch: int = 0
 
 
-_BEGINNING: Final = LogMark()
-
-
 class LogFacts(NamedTuple):
     """One of the learner's partitions: its log and its leader epoch.
 
     Attributes:
         key: The topic id and the partition.
         batches: The first batches, or after a restart of the lesson the first batches after the mark.
-        first_dirty_offset: The offset below which the cleaner has compacted everything, or None before the first
-            cleaning.
+        first_dirty_offset: The offset up to which the log is compacted, exclusive, or None before the first cleaning.
         earlier: The first batches before the mark.
     """
 
@@ -81,14 +76,11 @@ class LogFacts(NamedTuple):
 class ActivityMark(NamedTuple):
     """The numbers of the last request and the last event before a lesson was restarted.
 
-    Neither they nor earlier ones count.
+    Only later requests and events count.
     """
 
     request: int = 0
     event: int = 0
-
-
-_ALL: Final = ActivityMark()
 
 
 class Facts(NamedTuple):
@@ -105,7 +97,7 @@ class Facts(NamedTuple):
 
 
 async def collect_facts(broker: AsyncOperations, marks: Mapping[str, LogMark]) -> Facts:
-    """Collect the facts that follow the marks of the logs, given by key. Runs on the broker's loop."""
+    """Collect the facts after the logs' marks, which are given by log key. Runs on the broker's loop."""
     services = broker.services
     services.core.writes.commit()
     logs: list[LogFacts] = []
@@ -114,7 +106,7 @@ async def collect_facts(broker: AsyncOperations, marks: Mapping[str, LogMark]) -
             continue
         for partition in topic.partitions[: _MAX_PARTITIONS - len(logs)]:
             key = f"{topic.id.hex()}-{partition.index}"
-            facts = _log_facts(services, topic.name, partition, key, marks.get(key, _BEGINNING))
+            facts = _log_facts(services, topic.name, partition, key, marks.get(key, LogMark()))
             logs += [facts] if facts else []
     page = await groups.group_page(services)
     members = [await groups.group_view(services, group.group_id) for group in page.groups[:_MAX_PARTITIONS]]
@@ -126,9 +118,9 @@ def _log_facts(services: Services, topic: str, partition: Partition, key: str, m
     index = partition.index
     try:
         log = snapshot.log_view(partition.log, 0)
-        # The log ends before the mark if an older snapshot was restored, so the mark is invalid.
+        # If the log ends before the mark, an older snapshot was restored and the mark is invalid.
         if log.log_end_offset < mark.end:
-            mark = _BEGINNING
+            mark = LogMark()
         first = max(log.log_start_offset, mark.end)
         page = snapshot.batch_page(partition.log, first, _MAX_BATCHES)
         earlier: tuple[BatchView, ...] = ()
@@ -142,7 +134,7 @@ def _log_facts(services: Services, topic: str, partition: Partition, key: str, m
 
 
 class Activity(NamedTuple):
-    """The newest 2,000 requests, oldest first, the broker's other events, and the topics by id."""
+    """The newest 2,000 requests, oldest first, the broker's events, and the names of topics by id."""
 
     readings: list[Reading]
     events: list[BrokerEvent]
@@ -150,7 +142,7 @@ class Activity(NamedTuple):
 
 
 def recorded_activity(recorder: Recorder) -> Activity:
-    """Return the requests, events and topics that a lesson checks besides the facts."""
+    """Return the requests, events and topics that a lesson checks in addition to the facts."""
     exchanges = recorder.between(recorder.last - MAX_REQUESTS + 1, recorder.last)
     return Activity(
         [recorder.rows.reading(exchange) for exchange in exchanges], recorder.events.all(), recorder.rows.topics
@@ -167,14 +159,15 @@ class Evidence:
 
     Attributes:
         facts: The state of the broker.
-        events: Events other than requests.
+        events: The broker's events that are not requests.
+        topics: The names of topics by id.
     """
 
-    def __init__(self, activity: Activity, facts: Facts, mark: ActivityMark = _ALL) -> None:
+    def __init__(self, activity: Activity, facts: Facts, mark: ActivityMark) -> None:
         self.facts = facts
         self.events = [event for event in activity.events if event.number > mark.event]
         self._readings = [reading for reading in activity.readings if reading.exchange.number > mark.request]
-        self._topics = activity.topics
+        self.topics = activity.topics
 
     def readings(self, api: str) -> Iterator[Reading]:
         """Return the decodable requests of one API, oldest first."""
@@ -189,17 +182,13 @@ class Evidence:
         for topic_data in topics or ():
             name = getattr(topic_data, "name", "") or getattr(topic_data, "topic", "")
             if not name:
-                topic = self._topics.with_id(getattr(topic_data, "topic_id", ZERO_UUID))
+                topic = self.topics.with_id(getattr(topic_data, "topic_id", ZERO_UUID))
                 name = None if topic is None else topic.name
             if name == "orders":
                 yield from topic_data.partitions
 
-    def record_sets(self, exchange: Exchange) -> list[dict[str, Any]]:
-        """Return the record sets of a Produce or Fetch with their positions in the logs, in field order."""
-        return record_sets(exchange, self._topics)
-
     def logs(self, topic: str | None = None) -> Iterator[LogFacts]:
-        """Return the logs of a topic that contain records that count."""
+        """Return the logs with records after their marks, of one topic or of all."""
         logs = (log for log in self.facts.logs if topic in (None, log.topic))
         return (log for log in logs if log.log.log_end_offset > log.mark.end)
 
@@ -225,11 +214,6 @@ def no_records_text(topic: str) -> str:
     return f"`{topic}` has no record yet."
 
 
-def request_tree(exchange: Exchange) -> Node:
-    """Return the fields of a request and its records."""
-    return request_fields(bytes(exchange.request_frame))
-
-
-def field_values(root: Node, name: str) -> list[Any]:
-    """Return the values of all fields with this name."""
-    return [node.value for node in root.all_nodes() if node.name == name]
+def request_nodes(exchange: Exchange) -> Iterator[Node]:
+    """Return all nodes of a request's field tree, which includes its records."""
+    return request_fields(bytes(exchange.request_frame)).all_nodes()

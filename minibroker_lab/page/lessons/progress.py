@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 _logger: Final = logging.getLogger(__name__)
 _REQUEST_LINK: Final = re.compile(r"\[([^]]*)\]\(/requests/\d+\)")
-"""The link to a request. It is removed before saving, since the next run reuses request numbers."""
+"""A link to a request. Links are removed before saving, because the next run reuses request numbers."""
 
 
 class Progress:
     """The goals that were reached. They stay reached after a reset and after a restart on the same data directory.
 
-    After a lesson is restarted, only later requests and records count. Later requests are found by their numbers,
-    within the same run, and later records by the log end offsets at the restart, which are saved in the file.
+    After a lesson is restarted, only later requests and records count. Within the same run, requests are compared by
+    number. Records are compared with the log end offsets at the lesson's restart, which are saved in the file.
     """
 
     def __init__(self, data_dir: str) -> None:
@@ -68,11 +68,11 @@ class Progress:
         return self._log_marks.get(lesson.number, {})
 
     def update(self, lesson: Lesson, activity: Activity, facts: Facts) -> None:
-        """Check the open goals of a lesson. `facts` cover what happened after the lesson's marks."""
+        """Check the open goals of a lesson against requests and against `facts` collected after the lesson's marks."""
         mark = self._activity_marks.get(lesson.number)
-        evidence = (
-            Evidence(activity, facts) if mark is None else Evidence(activity, facts._replace(was_killed=False), mark)
-        )
+        if mark is not None:
+            facts = facts._replace(was_killed=False)
+        evidence = Evidence(activity, facts, mark or ActivityMark())
         count = len(self._reached)
         for goal in lesson.goals:
             key = f"{lesson.number}/{goal.name}"

@@ -6,7 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from minibroker.operations.wording import format_count
-from minibroker_lab.page.lessons.evidence import field_values, last_of, no_records_text, request_link, request_tree
+from minibroker_lab.page.follow.links import record_sets
+from minibroker_lab.page.lessons.evidence import last_of, no_records_text, request_link, request_nodes
 from minibroker_lab.page.lessons.lesson import Finding, Goal, reached, report_open
 
 if TYPE_CHECKING:
@@ -100,8 +101,9 @@ _BatchSequence = tuple[int, int, int]
 def _iterate_sent_batches(evidence: Evidence) -> Iterator[tuple[_BatchSequence, int]]:
     """Yield the producer id, epoch and first sequence, and the checksum of each batch sent by clients."""
     for reading in evidence.readings("Produce"):
-        root = request_tree(reading.exchange)
-        numbers = (field_values(root, name) for name in ("producer_id", "producer_epoch", "base_sequence", "crc"))
+        nodes = list(request_nodes(reading.exchange))
+        names = ("producer_id", "producer_epoch", "base_sequence", "crc")
+        numbers = ([node.value for node in nodes if node.name == name] for name in names)
         for producer, epoch, sequence, crc in zip(*numbers, strict=False):
             yield (producer, epoch, sequence), crc
 
@@ -139,10 +141,10 @@ def _check_kept_once(evidence: Evidence) -> Finding:
 
 
 def _duplicates(evidence: Evidence) -> set[int]:
-    """Return the base offsets in responses to batches that were already in the log.
+    """Return the base offsets in responses to duplicate batches.
 
-    The response to a duplicate has the timestamp of the batch. In other responses, the timestamp is -1
-    (`UnifiedLog.append`, a duplicate).
+    The response to a duplicate has the timestamp of the stored batch. Other responses have the timestamp -1
+    (`UnifiedLog.append`).
     """
     return {
         part.base_offset
@@ -155,21 +157,19 @@ def _duplicates(evidence: Evidence) -> set[int]:
 
 def _check_kept_twice(evidence: Evidence) -> Finding:
     counts = Counter(crc for (producer, _, _), crc in _iterate_sent_batches(evidence) if producer == _NO_PRODUCER)
+    if all(count == 1 for count in counts.values()):
+        return report_open(_no_repetition_text(len(counts), "without"))
     stored_batches = Counter(
         (log.link(), batch.size, batch.max_timestamp)
         for log in evidence.logs("orders")
         for batch in log.batches
         if batch.producer_id == _NO_PRODUCER
     )
-    twice = [link for (link, _, _), count in stored_batches.items() if count > 1]
-    if any(count > 1 for count in counts.values()):
-        if not twice:
-            return report_open("A batch without a producer id came twice, and `orders` has it once.")
-        link = twice[0]
-        return reached(
-            f"The same batch came twice, and {link} has it twice: nothing tells the broker that it is the same."
-        )
-    return report_open(_no_repetition_text(len(counts), "without"))
+    for (link, _, _), count in stored_batches.items():
+        if count > 1:
+            is_twice = f"The same batch came twice, and {link} has it twice"
+            return reached(f"{is_twice}: nothing tells the broker that it is the same.")
+    return report_open("A batch without a producer id came twice, and `orders` has it once.")
 
 
 def _no_repetition_text(count: int, kind: str) -> str:
@@ -323,12 +323,12 @@ def _check_tombstone(evidence: Evidence) -> Finding:
 def _keyed_records(evidence: Evidence) -> Iterator[tuple[bytes, bool, int, int]]:
     """Yield each keyed record produced to `prices`: its key, whether it has a value, its partition and its offset."""
     for reading in evidence.readings("Produce"):
-        sets = evidence.record_sets(reading.exchange)
-        # The records of a request that was rejected or has no response have no offsets.
+        sets = record_sets(reading.exchange, evidence.topics)
+        # Without an accepting response, the offsets of the records are unknown.
         if any(record_set["first"] is None for record_set in sets):
             continue
         places = [(batches, offset) for batches in sets for offset in range(batches["first"], batches["last"] + 1)]
-        records = (node for node in request_tree(reading.exchange).all_nodes() if node.type == "RECORD")
+        records = (node for node in request_nodes(reading.exchange) if node.type == "RECORD")
         for (record_set, offset), record in zip(places, records, strict=False):
             key, value = (record.find(name).value for name in ("key", "value"))
             if record_set["topic"] == "prices" and key is not None:

@@ -185,9 +185,9 @@ def _check_woken(evidence: Evidence) -> Finding:
 
 
 def _fetches_at_end(evidence: Evidence) -> Iterator[tuple[Reading, bool]]:
-    """Yield the answered Fetches, and whether each returned a record written after its consumer had reached the end.
+    """Yield each answered Fetch, and whether it returned a record written after its consumer had reached the end.
 
-    In a fetch session, a request names only the partitions that have changed.
+    In a fetch session, a request names only the partitions that have changed, so older fetch offsets still apply.
     """
     fetch_offsets: dict[tuple[str, int], int] = {}
     ends: dict[tuple[str, int], int] = {}

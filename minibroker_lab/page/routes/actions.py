@@ -103,15 +103,14 @@ def _forms(request: Request) -> dict[str, Form]:
 
 
 async def _facts(broker: AsyncOperations, request: ControlRequest) -> tuple[str, tuple[int, ...]]:
-    """Return the bootstrap servers, and the replicas of the named partition if there is one."""
-    topic = broker.services.core.topics.get(str(request.values.get("topic", "")))
-    index: Any = request.values.get("partition")
-    partition = topic.partition(index) if topic is not None and isinstance(index, int) else None
+    """Return the bootstrap servers, and the replicas of the partition in the request's values, or ()."""
+    topic, index = str(request.values.get("topic", "")), request.values.get("partition")
+    partition = broker.services.core.topics.find_partition(topic, index) if isinstance(index, int) else None
     return broker.bootstrap_servers, () if partition is None else partition.replicas
 
 
 def _directory(request: Request, name: str, control_request: ControlRequest) -> str | None:
-    """Return the directory of the named snapshot.
+    """Return the directory of the snapshot to restore, or None for other actions.
 
     Raises:
         NotFoundError: There is no such snapshot.

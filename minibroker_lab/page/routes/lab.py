@@ -63,5 +63,5 @@ async def follow(
     partition: Annotated[int, Path(ge=0)],
     offset: Annotated[int, Path(ge=0)],
 ) -> dict[str, Any]:
-    """Return the stages of a record's life, as far as logs and recorded requests show them."""
+    """Return the stages of a record's life that logs and recorded requests show."""
     return await story(on_broker, recorder, request.app.state.searches, topic, partition, offset)

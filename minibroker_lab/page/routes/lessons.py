@@ -80,7 +80,7 @@ async def begin_again(request: Request, number: Number, on_broker: OnBroker, rec
 async def _update(progress: Progress, lessons: Iterable[Lesson], on_broker: OnBroker, recorder: Recorder) -> None:
     """Check the open goals. Lessons with the same marks share their facts."""
     lessons_with_facts: list[tuple[Lesson, Mapping[str, LogMark], Facts]] = []
-    for lesson in (unfinished for unfinished in lessons if not progress.is_complete(unfinished)):
+    for lesson in filter(lambda lesson: not progress.is_complete(lesson), lessons):
         marks = progress.marks_of(lesson)
         facts = next((facts for _, other_marks, facts in lessons_with_facts if other_marks == marks), None)
         lessons_with_facts.append((lesson, marks, await _facts(on_broker, marks) if facts is None else facts))

@@ -62,14 +62,15 @@ async def one(topic: Topic, index: Number, on_broker: OnBroker, first_segment: O
 async def batches(
     topic: Topic, index: Number, on_broker: OnBroker, offset: Offset = 0, most: Most = 200
 ) -> dict[str, Any]:
-    """Return the batches around an offset, starting a few batches before it.
+    """Return the batches around an offset.
 
-    The page starts at the index entry before the last entry at or below the offset.
+    The first batch is that of the second to last index entry at or below the offset.
     """
-    read = _read_log(
-        on_broker, topic, index, lambda log: snapshot.batch_page(log, _find_offset_before(log, offset), most)
-    )
-    return asdict(await read)
+
+    def work(log: Log) -> Any:
+        return snapshot.batch_page(log, _find_offset_before(log, offset), most)
+
+    return asdict(await _read_log(on_broker, topic, index, work))
 
 
 @router.get("/{topic}/{index}/indexes")
@@ -92,9 +93,9 @@ async def indexes(topic: Topic, index: Number, on_broker: OnBroker, segment: Off
 
 @router.get("/{topic}/{index}/history")
 async def history(topic: Topic, index: Number, recorder: OnRecorder) -> dict[str, Any]:
-    """Return the latest compactions, retentions and DeleteRecords of a log.
+    """Return a log's latest changes by compaction, retention and DeleteRecords.
 
-    Each has the outline of the log before and after it.
+    Each change has the outlines of the log before and after it.
     """
     events = [event for event in recorder.events.of(topic, index) if "before" in event.facts]
     return {"count": len(events), "changes": [event._asdict() for event in events[-_MAX_CHANGES:]]}
@@ -148,7 +149,7 @@ def _dicts(rows: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 async def _read_log(on_broker: OnBroker, topic: str, index: int, read: Callable[[Log], T]) -> T:
-    """Return what `read` returns for a log. It runs on the broker's loop.
+    """Call `read` with a log on the broker's loop, and return its result.
 
     Raises:
         NotFoundError: There is no such partition.

@@ -18,7 +18,7 @@ router = APIRouter()
 
 _MAX_SHARE_PARTITIONS: Final = 200
 _MAX_NEWEST: Final = 5_000
-"""The number of requests that are searched for waiting ones."""
+"""The number of requests that are searched for waiting requests."""
 
 After = Annotated[str, Query(description="Leaves out those up to this name.")]
 
@@ -51,7 +51,7 @@ async def overview(request: Request, on_broker: OnBroker, recorder: OnRecorder) 
 
 
 def _name(delayed: list[dict[str, Any]], recorder: Recorder) -> None:
-    """Add the API and the client id to waiting requests, because a broker without a journal does not store them."""
+    """Add the API and the client id to waiting requests, because a broker without a journal does not have them."""
     recorder.catch_up()
     rows = recorder.rows
     newest = recorder.between(recorder.last - _MAX_NEWEST, recorder.last)
