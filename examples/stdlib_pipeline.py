@@ -3,11 +3,10 @@
 1. Every line of the library is produced to a topic, half before and half after a restart of the broker. A stream writes
    the topic to Parquet, also in two runs. Each line must be there once, unchanged.
 2. The broker is stopped, and its log files are read as a table, which must have the same rows.
-3. There is a topic with the lines for each codec. `stats` reports their sizes, and their sizes in older message
-formats.
+3. The lines are produced to one topic per codec. `stats` reports the topics' sizes, also in older message formats.
 4. Spark counts the keywords that lines start with, and all words.
 
-Steps 3 and 4 are drawn. docs/spark-example.md shows the pictures.
+Steps 3 and 4 draw pictures, which docs/spark-example.md shows.
 
     pip install '.[spark]' confluent-kafka matplotlib                  # in the checkout, with Java 17
     python examples/stdlib_pipeline.py                                 # a minute or two
@@ -23,7 +22,7 @@ import sys
 import sysconfig
 import tempfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from confluent_kafka import Producer
@@ -61,7 +60,7 @@ class SourceLine(NamedTuple):
 
 
 class LineSum(NamedTuple):
-    """The number of a file's lines and the sum of their checksums, which show whether every line has arrived."""
+    """The number and checksum sum of a file's lines. Equal sums show that every line has arrived."""
 
     lines: int
     checksum: int
@@ -110,7 +109,7 @@ def stream(spark: "SparkSession", bootstrap: str, target: str) -> None:
 
 
 def sums_of(lines: Sequence[SourceLine]) -> dict[str, LineSum]:
-    """Return the sums of the source by file."""
+    """Return the sum of each file's source lines."""
     sums: dict[str, LineSum] = {}
     for file, text in lines:
         previous_sum = sums.get(file, LineSum(0, 0))
@@ -119,7 +118,7 @@ def sums_of(lines: Sequence[SourceLine]) -> dict[str, LineSum]:
 
 
 def sums_in(rows: "DataFrame") -> dict[str, LineSum]:
-    """Return the sums of a table of records by file."""
+    """Return the sum of each file's records in a table."""
     sums = rows.groupBy(f.col("key").cast("string").alias("file")).agg(
         f.count("*").alias("lines"), f.sum(f.crc32("value")).alias("checksum")
     )
@@ -183,9 +182,12 @@ def draw_words(axes: Axes, counts: Sequence[tuple[str, int]]) -> None:
     axes.set_title(f"{len(counts):,} different words")
 
 
-def save(folder: str, name: str, figure: Figure) -> None:
-    """Save a picture that changes only if its figures do."""
-    figure.axes[0].spines[["top", "right"]].set_visible(False)
+def save(folder: str, name: str, draw: Callable[[Axes], None]) -> None:
+    """Draw and save a picture. Its file changes only if the picture does."""
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.subplots()
+    draw(axes)
+    axes.spines[["top", "right"]].set_visible(False)
     path = os.path.join(folder, f"stdlib-{name}.svg")
     with rc_context({"svg.hashsalt": "minibroker"}):
         figure.savefig(path, metadata={"Date": None})
@@ -218,19 +220,12 @@ def run(lines: Sequence[SourceLine], folder: str, pictures: str) -> int:
 
     report = stats([data])
     print(stats_text(report, "topic"))
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    draw_formats(figure.subplots(), report.topics())
-    save(pictures, "formats", figure)
-
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    draw_first_words(figure.subplots(), first_words(rows))
-    save(pictures, "keywords", figure)
+    save(pictures, "formats", lambda axes: draw_formats(axes, report.topics()))
+    save(pictures, "keywords", lambda axes: draw_first_words(axes, first_words(rows)))
 
     counted = [(row["word"], row["count"]) for row in words(rows).orderBy(f.desc("count"), "word").collect()]
     print("most frequent:", ", ".join(f"{word} {count:,}" for word, count in counted[:SHOWN]))
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    draw_words(figure.subplots(), counted)
-    save(pictures, "words", figure)
+    save(pictures, "words", lambda axes: draw_words(axes, counted))
     rows.unpersist()
     return len(different)
 

@@ -25,6 +25,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -42,7 +43,7 @@ UPDATE_EVERY = 5_000
 UNACKNOWLEDGED = 50_000
 """The number of unacknowledged lines that the producer can have, since its buffer is unbounded."""
 PATIENCE_SECONDS = 30.0
-"""The time without a record after which the remaining records count as missing."""
+"""The time to wait for the next record before the remaining records count as missing."""
 SHOWN = 10
 """The number of differences that are printed. All of them are counted."""
 
@@ -133,14 +134,8 @@ class Verdict:
     """The records that a consumer has read, and their differences from the source."""
 
     records: int = 0
-    seconds: float = 0.0
     differences: Counter[str] = field(default_factory=Counter)
     examples: list[str] = field(default_factory=list)
-
-    @property
-    def identical(self) -> bool:
-        """Whether every line came back unchanged, once and in order."""
-        return not self.differences
 
     def add(self, kind: str, where: str, count: int = 1) -> None:
         """Count differences of one kind, and keep the first few for the report."""
@@ -160,7 +155,7 @@ class Verifier:
         self._partitions: dict[str, int] = {}
 
     def take(self, key: bytes | None, value: bytes | None, partition: int, offset: int) -> None:
-        """Check one record. The records of a partition must be passed in offset order."""
+        """Check one record. A partition's records must be passed in offset order."""
         self.verdict.records += 1
         name = os.fsdecode(key or b"")
         where = f"{name or 'a record without a key'} at partition {partition}, offset {offset}: {value!r:.100}"
@@ -175,8 +170,7 @@ class Verifier:
                 self.verdict.add("of no file", where)
                 return
             check = self._open[name] = FileCheck(self._source.lines_of(name))
-        difference = check.take(value)
-        if difference:
+        if difference := check.take(value):
             self.verdict.add(difference, where)
         if not check.missing:
             del self._open[name]
@@ -235,16 +229,8 @@ class BrokerProcess:
         Raises:
             RoundTripError: The process ended without that line.
         """
-        command = [
-            sys.executable,
-            "-m",
-            "minibroker",
-            "serve",
-            "--listen",
-            self.bootstrap,
-            "--data-dir",
-            self._data_dir,
-        ]
+        options = ["--listen", self.bootstrap, "--data-dir", self._data_dir]
+        command = [sys.executable, "-m", "minibroker", "serve", *options]
         self._child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._child.stdout is not None
         ready = self._child.stdout.readline()
@@ -287,8 +273,7 @@ def produce(bootstrap: str, topic: str, source: Source) -> None:
     size = 0
     lines = 0
     # All settings except the address have the client's defaults: an idempotent producer with acks=all.
-    producer = KafkaProducer(bootstrap_servers=bootstrap)
-    try:
+    with closing(KafkaProducer(bootstrap_servers=bootstrap)) as producer:
         for lines, (name, line) in enumerate(source.lines(), start=1):
             producer.send(topic, key=os.fsencode(name), value=line).add_errback(refused.append)
             size += len(line)
@@ -296,8 +281,6 @@ def produce(bootstrap: str, topic: str, source: Source) -> None:
             if lines % UNACKNOWLEDGED == 0:
                 producer.flush()
         producer.flush()
-    finally:
-        producer.close()
     if refused:
         raise RoundTripError(f"{len(refused)} lines were refused, the first with {refused[0]!r}")
     progress.finish(lines, f"{size / 1e6:.1f} MB from {len(source.counts):,} files, all acknowledged")
@@ -307,28 +290,22 @@ def verify(bootstrap: str, topic: str, source: Source, when: str) -> Verdict:
     """Read everything with a new consumer, and compare it with the source."""
     progress = Progress(f"read {when}", source.total)
     verifier = Verifier(source)
-    records = 0
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap)
-    try:
+    with closing(KafkaConsumer(bootstrap_servers=bootstrap)) as consumer:
         partitions = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
         consumer.assign(partitions)
         consumer.seek_to_beginning()
         left = sum(consumer.end_offsets(partitions).values())
-        heard = time.monotonic()
-        while left > 0 and time.monotonic() - heard < PATIENCE_SECONDS:
+        last_record = time.monotonic()
+        while left > 0 and time.monotonic() - last_record < PATIENCE_SECONDS:
             for batch in consumer.poll(timeout_ms=1_000, max_records=UPDATE_EVERY).values():
-                heard = time.monotonic()
+                last_record = time.monotonic()
                 for record in batch:
                     verifier.take(record.key, record.value, record.partition, record.offset)
-                records += len(batch)
                 left -= len(batch)
-            progress.show(records)
-    finally:
-        consumer.close()
+            progress.show(verifier.verdict.records)
     verdict = verifier.finish()
-    verdict.seconds = progress.seconds
     differences = ", ".join(f"{count:,} {kind}" for kind, count in verdict.differences.items())
-    progress.finish(records, differences or "all identical and in order")
+    progress.finish(verdict.records, differences or "all identical and in order")
     for example in verdict.examples:
         print(f"  {example}")
     return verdict
@@ -336,20 +313,14 @@ def verify(bootstrap: str, topic: str, source: Source, when: str) -> Verdict:
 
 def create_topic(bootstrap: str, topic: str) -> None:
     """Create the topic with four partitions, and wait until clients can see it."""
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
-    try:
+    with closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
         admin.create_topics({topic: {"num_partitions": PARTITIONS, "replication_factor": 1}}, wait_for_metadata=True)
-    finally:
-        admin.close()
 
 
 def delete_topic(bootstrap: str, topic: str) -> None:
     """Delete the topic from a broker that somebody else runs."""
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
-    try:
+    with closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
         admin.delete_topics([topic])
-    finally:
-        admin.close()
 
 
 def with_own_broker(source: Source, topic: str) -> list[Verdict]:
@@ -358,8 +329,7 @@ def with_own_broker(source: Source, topic: str) -> list[Verdict]:
         create_topic(broker.bootstrap, topic)
         produce(broker.bootstrap, topic, source)
         verdicts = [verify(broker.bootstrap, topic, source, "back")]
-        status = broker.stop(signal.SIGTERM)
-        if status != 0:
+        if status := broker.stop(signal.SIGTERM):
             raise RoundTripError(f"the broker ended with status {status} on SIGTERM")
         broker.start()
         verdicts.append(verify(broker.bootstrap, topic, source, "after a restart"))
@@ -397,7 +367,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (RoundTripError, KafkaError) as error:
         print(f"FAILED: {error!r}")
         return 1
-    failed = sum(not verdict.identical for verdict in verdicts)
+    failed = sum(bool(verdict.differences) for verdict in verdicts)
     if failed or not source.total:
         print(f"FAILED: {failed} of {len(verdicts)} times the lines that came back were not those of the source")
         return 1

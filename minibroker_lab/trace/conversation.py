@@ -1,14 +1,14 @@
-"""Matches the requests and responses of one connection, and replaces addresses in responses.
+"""Matches requests and responses of one connection, and replaces addresses in responses.
 
 A broker answers the requests of a connection in order, and each response has the correlation id of its request. SASL
 tokens after SaslHandshake 0 have neither a header nor a correlation id. After such a handshake, every frame that does
-not look like a request is a token, until the first request. A Kafka 0.9 client starts with GSSAPI tokens, whose first
-byte is 0x60.
+not look like a request is a token, until the first request. A Kafka 0.9 client starts with GSSAPI tokens, which begin
+with the byte 0x60.
 
 The streams split bytes into frames as they pass. Requests are forwarded immediately, and `RequestStream` keeps a copy
 of their start. Responses are forwarded immediately too, except those that a conversation holds to change them.
-`ResponseStream` forwards a held response when it is complete. A negative length is not valid in Kafka's protocol, so
-everything from there on is forwarded unchanged.
+`ResponseStream` forwards a held response when it is complete. A negative length is invalid in Kafka's protocol: the
+bytes from that length on are forwarded unchanged.
 """
 
 from __future__ import annotations
@@ -34,10 +34,9 @@ MAX_HELD_BYTES: Final = 1 << 26
 
 PREFIX: Final = 4
 HEAD: Final = 8
-"""The size of the length and the correlation id, which are enough of a response to identify its request."""
+"""The size of a response's length and correlation id, which identify its request."""
 _HEADER: Final = struct.Struct(">hhi")
 _HEADER_END: Final = 12
-_CLIENT_ID: Final = struct.Struct(">h")
 _BODY: Final = 8
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
@@ -64,10 +63,10 @@ _WITH_ADDRESSES: Final = {
 
 
 class _Acks(NamedTuple):
-    """The `acks` field of Produce requests that have this version and start with these bytes after the correlation id.
+    """The `acks` field of Produce requests with this version whose bytes after the correlation id start with `head`.
 
-    `head` ends with `acks` and determines its position, so equal heads have equal `acks`. `acks` is None if it cannot
-    be decoded.
+    `head` ends with `acks` and determines the field's position, so requests with equal heads have equal `acks`. `acks`
+    is None if the field cannot be decoded.
     """
 
     version: int
@@ -128,13 +127,14 @@ class Conversation:
             elif api_key == _SASL_HANDSHAKE:
                 self._may_be_tokens = version == 0
         self._sink.begin(exchange, frame)
+        # The first comparison is for speed: looking up an enum member on every request is slow.
         if exchange.expects_response and (exchange.kind is _REQUEST or exchange.kind is not Kind.UNREADABLE):
             self._pending.append(exchange)
         else:
             self._sink.end(exchange, b"")
 
     def holds(self, head: bytes, size: int) -> bool:
-        """Return whether a response must be complete before it is forwarded, because it can contain addresses.
+        """Return whether a response must be held until it is complete, because it can contain addresses.
 
         Args:
             head: The first bytes of the response, at most `HEAD`.
@@ -152,7 +152,7 @@ class Conversation:
     def response(self, frame: bytes | bytearray, size: int) -> bytes | bytearray:
         """End an exchange, and return the bytes for the client.
 
-        Callers ignore the result for a response that was not held, because it was already forwarded.
+        If the response was not held, it was already forwarded, and the caller ignores the result.
         """
         exchange = self._find(frame)
         pending = self._pending
@@ -167,7 +167,7 @@ class Conversation:
             pending.remove(exchange)
         forwarded = frame
         if self._translate is not None and size == len(frame) and _has_addresses(exchange):
-            forwarded = self._replace_addresses(exchange, frame)
+            forwarded = self._replace_addresses(exchange, frame, self._translate)
         self._sink.end(exchange, frame, size)
         return forwarded
 
@@ -190,10 +190,9 @@ class Conversation:
                     return exchange
         return first if first.kind is Kind.TOKEN else None
 
-    def _replace_addresses(self, exchange: Exchange, frame: bytes | bytearray) -> bytes | bytearray:
-        translate_address = self._translate
-        if translate_address is None:
-            return frame
+    def _replace_addresses(
+        self, exchange: Exchange, frame: bytes | bytearray, translate_address: Translate
+    ) -> bytes | bytearray:
         cls, version = messages_of(ApiKey(exchange.api_key)).response, exchange.version
         view = memoryview(frame)
         replaced: dict[str, str] = {}
@@ -225,20 +224,20 @@ def _has_addresses(exchange: Exchange) -> bool:
 
 
 def _is_request(frame: bytes | bytearray, size: int) -> bool:
-    """Return whether a frame, which can also be a SASL token, looks like a request."""
+    """Return whether a frame looks like a request rather than a SASL token."""
     if len(frame) < _HEADER_END:
         return False
     api_key, version, _ = _HEADER.unpack_from(frame, 4)
     if not 0 <= api_key <= _LAST_API or not 0 <= version < _NEWEST_VERSION or len(frame) < _HEADER_END + 2:
         return False
-    length: int = _CLIENT_ID.unpack_from(frame, _HEADER_END)[0]
-    return -1 <= length <= size - _HEADER_END - _CLIENT_ID.size
+    length: int = _INT16.unpack_from(frame, _HEADER_END)[0]
+    return -1 <= length <= size - _HEADER_END - _INT16.size
 
 
 def _acks(frame: bytes | bytearray, version: int) -> _Acks:
-    """Return the `acks` field of a Produce request with the bytes before it."""
+    """Return the `acks` field of a Produce request and the bytes before it."""
     try:
-        position = _HEADER_END + _CLIENT_ID.size + max(_CLIENT_ID.unpack_from(frame, _HEADER_END)[0], 0)
+        position = _HEADER_END + _INT16.size + max(_INT16.unpack_from(frame, _HEADER_END)[0], 0)
         if version >= _FLEXIBLE_PRODUCE:
             view = memoryview(frame)
             length, position = read_uvarint(view, skip_tagged_fields(view, position))

@@ -4,9 +4,9 @@ Completed exchanges wait in the writer until they are decoded, formatted and wri
 request is forwarded. Every 20 ms, the new exchanges are decoded for up to 2 ms at a time. A thread writes their lines,
 so that a slow terminal delays nothing. Memory has three limits:
 
-- 64 MiB of frames. Of later frames, only the first bytes are kept.
-- 10,000 exchanges. Beyond that, each new exchange causes the oldest one to be decoded immediately.
-- 16 MiB of lines. Later lines are dropped, and a line reports how many.
+- 64 MiB of frames. Only the first 1,024 bytes of later frames are kept.
+- 10,000 exchanges. Beyond this limit, each new exchange causes the oldest exchange to be decoded immediately.
+- 16 MiB of lines. Later lines are dropped, and a line reports their number.
 """
 
 import json
@@ -143,7 +143,7 @@ class Output:
         return True
 
     def close(self) -> None:
-        """Wait until everything is written, up to a timeout, because the reader of a pipe may have stopped."""
+        """Wait until everything is written, or for 5 seconds, because the reader of a pipe may have stopped."""
         self._queue.put(None)
         self._thread.join(_END_S)
 
@@ -162,7 +162,7 @@ class Output:
 
 
 class LineWriter:
-    """The sink of all conversations. It numbers and timestamps exchanges, and writes them when they are complete.
+    """Receives the exchanges of all conversations, numbers and timestamps them, and writes the completed ones.
 
     Args:
         clock: The clock of all times.
@@ -197,7 +197,7 @@ class LineWriter:
         self._is_waiting = False
 
     def begin(self, exchange: Exchange, frame: bytes | bytearray) -> None:
-        """Begin an exchange, because its request has arrived."""
+        """Begin an exchange whose request has arrived."""
         if self._output is None and self._ring is None:
             return
         exchange.began = self._clock.now_ms(), self._clock.monotonic_ms()
@@ -224,7 +224,7 @@ class LineWriter:
             exchange.response_frame = self._limit_frame(frame_without_secrets(exchange, frame, is_request=False))
             if self._ring is not None:
                 self._ring.grow(exchange, len(exchange.response_frame))
-            # Set the size last, because the page's thread treats an exchange with a response size as complete.
+            # Set the size last, because the page's thread treats an exchange as complete once it has a response size.
             exchange.bytes_out = size
         elif exchange.failure is None:
             exchange.expects_response = False

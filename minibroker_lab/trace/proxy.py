@@ -38,9 +38,12 @@ class Proxy:
 
     Args:
         to: The address of a broker of the cluster.
-        listen: The listening address for that broker. Other brokers get the next ports, or any ports if it has port 0.
+        listen: The listening address for that broker. Other brokers get the next ports, or free ports if the port is 0.
         context: The TLS context for connections to brokers, or None.
         sink: Receives all exchanges.
+
+    Attributes:
+        sides: The open connections of clients.
     """
 
     def __init__(self, to: Address, listen: Address, context: ssl.SSLContext | None, sink: LineWriter) -> None:
@@ -52,7 +55,7 @@ class Proxy:
         self._ports: dict[Address, int] = {}
         self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._sides: set[ClientSide] = set()
+        self.sides: set[ClientSide] = set()
         self._family = socket.AF_INET
 
     @property
@@ -99,22 +102,14 @@ class Proxy:
         """Abort all connections and stop listening."""
         for server in self._servers:
             server.close()
-        for side in tuple(self._sides):
+        for side in tuple(self.sides):
             side.abort()
             side.conversation.close("the proxy ended")
 
-    def add_side(self, side: ClientSide) -> None:
-        """Add the connection of a client."""
-        self._sides.add(side)
-
-    def remove_side(self, side: ClientSide) -> None:
-        """Remove the connection of a client."""
-        self._sides.discard(side)
-
     def translate(self, host: str, port: int, our_host: str) -> Address | None:
-        """Return the address that clients see in place of a broker's.
+        """Return the address that clients see in place of a broker's, or None to leave the address unchanged.
 
-        Return None, which leaves the address unchanged, if it is not a broker's or no port can be opened for it.
+        The address is left unchanged if it is not a broker's, or if no port can be opened for it.
 
         Args:
             host: The broker's host.
@@ -176,7 +171,7 @@ class Proxy:
 
 
 class _Side(asyncio.Protocol):
-    """One side of a connection. `_holds` has the reasons why this side is not being read."""
+    """One side of a connection. It is read only while `_holds`, the set of reasons not to, is empty."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
@@ -187,7 +182,7 @@ class _Side(asyncio.Protocol):
         self.transport = cast("asyncio.Transport", transport)
 
     def hold(self, reason: str) -> None:
-        """Stop reading until `release` removes this reason."""
+        """Stop reading from this side until `release` removes the reason."""
         if not self._holds and self.transport is not None:
             self.transport.pause_reading()
         self._holds.add(reason)
@@ -210,7 +205,7 @@ class _Side(asyncio.Protocol):
     def eof_received(self) -> bool:
         """Forward the end of the peer's data.
 
-        Data for the peer is still forwarded afterwards, if the transport supports half-closed connections.
+        If the transport supports half-closed connections, data for the peer is still forwarded afterwards.
         """
         other = None if self.other is None else self.other.transport
         if other is None or other.is_closing():
@@ -253,7 +248,7 @@ class ClientSide(_Side):
             lambda host, port: self._owner.translate(host, port, own_address[0]),
         )
         self._stream = RequestStream(self.conversation, MAX_KEPT_BYTES)
-        self._owner.add_side(self)
+        self._owner.sides.add(self)
         self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
     def _pause_again(self) -> None:
@@ -298,7 +293,7 @@ class ClientSide(_Side):
         if self._connecting is not None:
             self._connecting.cancel()
         self.conversation.close("the client closed the connection")
-        self._owner.remove_side(self)
+        self._owner.sides.discard(self)
 
     def abort(self) -> None:
         """Abort the connections to the client and to the broker."""

@@ -1,7 +1,7 @@
 """A decoded exchange: messages, targets and errors, in the form of a broker's journal.
 
-Some bytes are not decoded: those of an unknown API or version, of a truncated frame, and of messages with more than
-20,000 elements. Bytes that can contain a secret are not shown.
+Messages of an unknown API or version, truncated frames, and messages with more than 20,000 elements are not decoded.
+Bytes that can contain a secret are not shown.
 """
 
 from __future__ import annotations
@@ -64,10 +64,11 @@ class Reading(NamedTuple):
             the frame.
         response: The response without secrets, or None if there is none or it was not decoded. Its fields can be views
             of the frame.
-        response_version: The version of the response. It is 0 if the broker does not support the ApiVersions version.
+        response_version: The version of the response: 0 if the broker does not support the version of an ApiVersions
+            request, otherwise the request's version.
         request_bytes: The bytes of a request that was not decoded.
         response_bytes: The bytes of a response that was not decoded.
-        errors: The sorted names of the errors in the response. An error without a name is given by its number.
+        errors: The sorted names of the errors in the response, such as "error 999" for an unknown error.
     """
 
     exchange: Exchange
@@ -94,7 +95,7 @@ class KnownTopics:
         self.topics = self  # `targets_by_name` expects this attribute, as `Core` has it.
 
     def with_id(self, topic_id: bytes) -> _Topic | None:
-        """Return the topic with this id, or None if no response has contained its name."""
+        """Return the topic with this id, or None if no response contained both its id and its name."""
         return self._by_id.get(topic_id)
 
     def learn(self, response: Any) -> None:

@@ -164,7 +164,7 @@ def test_a_client_that_reads_nothing_holds_up_the_broker_and_not_the_memory() ->
         with socket.create_connection(proxy.address):
             writer = await accepted.get()
             chunk = struct.pack(">i", (1 << 20) - 4) + bytes((1 << 20) - 4)
-            (side,) = proxy._sides
+            (side,) = proxy.sides
             while side.other is None or "full" not in side.other._holds:
                 writer.write(chunk)
                 await asyncio.sleep(0)
