@@ -317,12 +317,6 @@ def create_topic(bootstrap: str, topic: str) -> None:
         admin.create_topics({topic: {"num_partitions": PARTITIONS, "replication_factor": 1}}, wait_for_metadata=True)
 
 
-def delete_topic(bootstrap: str, topic: str) -> None:
-    """Delete the topic from a broker that somebody else runs."""
-    with closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
-        admin.delete_topics([topic])
-
-
 def with_own_broker(source: Source, topic: str) -> list[Verdict]:
     """Run the round trip on a broker started here, with a restart and a kill."""
     with tempfile.TemporaryDirectory(prefix="stdlib-roundtrip-") as data_dir, BrokerProcess(data_dir) as broker:
@@ -347,7 +341,8 @@ def with_running_broker(bootstrap: str, source: Source, topic: str) -> list[Verd
         produce(bootstrap, topic, source)
         return [verify(bootstrap, topic, source, "back")]
     finally:
-        delete_topic(bootstrap, topic)
+        with closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
+            admin.delete_topics([topic])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

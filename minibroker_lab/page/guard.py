@@ -53,8 +53,7 @@ class PageGuard:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in _SECURITY_HEADERS.items():
-                    headers[name] = value
+                headers.update(_SECURITY_HEADERS)
                 headers.setdefault("Cache-Control", "no-cache")
             await send(message)
 

@@ -91,11 +91,6 @@ class Filter(NamedTuple):
         return all(word in text for word in self.words)
 
 
-def parse_filter(api: str, text: str, *, only_errors: bool) -> Filter:
-    """Return the filter for a user's input."""
-    return Filter(api, tuple(text.lower().split()), only_errors)
-
-
 class Rows:
     """Makes the rows of exchanges, and caches the rows of completed exchanges.
 

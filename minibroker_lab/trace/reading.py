@@ -124,7 +124,6 @@ def read(exchange: Exchange, topics: KnownTopics) -> Reading:
     version, response = _response(exchange, served)
     if response is not None:
         topics.learn(response)
-    has_targets = served is not None and request is not None
     return Reading(
         exchange,
         name_of(exchange.api_key),
@@ -135,7 +134,7 @@ def read(exchange: Exchange, topics: KnownTopics) -> Reading:
         _raw(exchange.request_frame, exchange.bytes_in, hides=hides) if request is None else None,
         _raw(exchange.response_frame, exchange.bytes_out, hides=hides) if response is None else None,
         # targets_by_name() only looks up names by id, which Core and KnownTopics both support.
-        targets_by_name(served.names, request, cast("Core", topics)) if served and has_targets else (),
+        targets_by_name(served.names, request, cast("Core", topics)) if served and request is not None else (),
         sorted(set(map(error_name, error_codes_of(response)))),
     )
 

@@ -71,11 +71,10 @@ def forms(document: Mapping[str, Any]) -> dict[str, Form]:
 def _form(action: Action, document: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]) -> Form:
     content = operation.get("requestBody", {}).get("content", {})
     body: Mapping[str, Any] = _resolve(document, content["application/json"]["schema"]) if content else {}
-    fields = (*_parameters(action, operation), *_body_fields(action, document, body))
-    meaning = " ".join(operation["description"].split())
-    return Form(
-        action, method, path, meaning, bool(content), tuple(sorted(fields, key=lambda each: not each.is_needed))
+    fields = sorted(
+        (*_parameters(action, operation), *_body_fields(action, document, body)), key=lambda field: not field.is_needed
     )
+    return Form(action, method, path, " ".join(operation["description"].split()), bool(content), tuple(fields))
 
 
 def _parameters(action: Action, operation: Mapping[str, Any]) -> Iterator[Field]:
@@ -107,12 +106,11 @@ def _resolve(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[
 
 
 def _field(action: Action, name: str, place: str, schema: Mapping[str, Any], meaning: str, *, is_needed: bool) -> Field:
-    kind = _kind(name, schema)
     default = schema.get("default")
     return Field(
         name,
         place,
-        kind,
+        _kind(name, schema),
         action.meanings.get(name, meaning),
         is_needed,
         "" if default is None or isinstance(default, dict | bool) else str(default),

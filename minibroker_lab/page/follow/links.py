@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.server.inspection.exchanges import Kind
-from minibroker_lab.page.follow.sightings import records_of
+from minibroker_lab.page.follow.sightings import is_v2, records_of
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.fields.frames import request_fields, response_fields
 from minibroker_protocol.fields.tree import BATCH, STRUCT, Limits, Node
-from minibroker_protocol.records.header import MAGIC_AT, MAGIC_V2, RECORD_BATCH_OVERHEAD, read_header
+from minibroker_protocol.records.header import read_header
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +40,8 @@ def record_sets(exchange: Exchange, topics: KnownTopics) -> list[dict[str, Any]]
     """Return the record sets of an exchange.
 
     Each has its direction, byte range, topic and partition. `first` and `last` are the log offsets of the first and the
-    last record, or None if no response contains them. `shift` is added to the offsets in the bytes to get log offsets.
+    last record, or None if no response contains them. The log offset of a record is the sum of `shift` and the offset
+    in the bytes.
     """
     is_produce = exchange.api_key == ApiKey.PRODUCE
     direction = "request" if is_produce else "response"
@@ -57,7 +58,8 @@ def record_sets(exchange: Exchange, topics: KnownTopics) -> list[dict[str, Any]]
     base_offsets = {} if not is_produce or response is None else _base_offsets(response, topics)
     sets: list[dict[str, Any]] = []
     for topic, partition_node in _parts(tree, names, topics):
-        batches = [child for child in partition_node.find("records").children or () if child.type == BATCH]
+        node = partition_node.find("records")
+        batches = [child for child in node.children or () if child.type == BATCH]
         if not batches or not batches[-1].children or len(batches[-1].children) < _HEADER_FIELDS:
             continue
         partition = partition_node.find(names[3]).value
@@ -67,8 +69,6 @@ def record_sets(exchange: Exchange, topics: KnownTopics) -> list[dict[str, Any]]
             base_offset = base_offsets.get((topic, partition), -1)
             shift = None if base_offset < 0 else base_offset - base
         last = batches[-1].find("base_offset").value + batches[-1].find("last_offset_delta").value
-        node = partition_node.find("records")
-        is_known = shift is not None
         sets.append(
             {
                 "direction": direction,
@@ -77,8 +77,8 @@ def record_sets(exchange: Exchange, topics: KnownTopics) -> list[dict[str, Any]]
                 "topic": topic,
                 "partition": partition,
                 "shift": shift,
-                "first": base + (shift or 0) if is_known else None,
-                "last": last + (shift or 0) if is_known else None,
+                "first": None if shift is None else base + shift,
+                "last": None if shift is None else last + shift,
             }
         )
     return sets
@@ -88,7 +88,7 @@ def response_offsets(exchange: Exchange, topics: KnownTopics) -> Iterator[tuple[
     """Yield the log offsets in a response to Produce, Fetch or DeleteRecords.
 
     Yields:
-        The topic and partition, and the offsets by name. "end" is the offset after the batch of a Produce request.
+        The topic and partition, and the offsets by name. "end" is the offset after a Produce request's batch.
     """
     if not exchange.bytes_out or exchange.api_key not in _MARKED or exchange.kind is not Kind.REQUEST:
         return
@@ -99,7 +99,7 @@ def response_offsets(exchange: Exchange, topics: KnownTopics) -> Iterator[tuple[
         request = request_fields(memoryview(exchange.request_frame), _CLOSED)
         for topic, partition_node in _parts(request, _SETS["request", int(ApiKey.PRODUCE)], topics):
             data = records_of(partition_node, exchange.request_frame)[1]
-            if len(data) >= RECORD_BATCH_OVERHEAD and data[MAGIC_AT] == MAGIC_V2:
+            if is_v2(data):
                 record_counts[topic, partition_node.find("index").value] = read_header(data).last_offset_delta + 1
     names = _MARKED[exchange.api_key]
     for topic, partition_node in _parts(response, names, topics):

@@ -197,14 +197,15 @@ def _produce(frames: _Frames, target: Target) -> Iterator[Sighting]:
         if number < 0 or not _can_contain(data, number):
             continue
         place = _find_in_set(data, number)
-        if place is not None or not is_whole or _is_v2(data):
+        if place is not None or not is_whole or is_v2(data):
             facts = {"number": number, "base_offset": target.offset - number, **_batch_facts(data)}
             yield frames.sighting(
                 "produced", "request", partition, error=error, place=_shift_place(place, start), **facts
             )
 
 
-def _is_v2(data: memoryview) -> bool:
+def is_v2(data: memoryview) -> bool:
+    """Return whether a record set starts with a complete header of a v2 batch."""
     return len(data) >= RECORD_BATCH_OVERHEAD and data[MAGIC_AT] == MAGIC_V2
 
 
@@ -213,7 +214,7 @@ def _can_contain(data: memoryview, number: int) -> bool:
 
     In v2, the set has only one batch.
     """
-    return not _is_v2(data) or number <= read_header(data).last_offset_delta
+    return not is_v2(data) or number <= read_header(data).last_offset_delta
 
 
 def _find_in_set(data: memoryview, number: int) -> RecordPlace | None:
@@ -228,7 +229,7 @@ def _is_same_batch(data: memoryview, target: Target) -> bool:
 
     Batches are compared by their sequences, or by their CRCs if they have no sequence.
     """
-    if target.batch is None or not _is_v2(data):
+    if target.batch is None or not is_v2(data):
         return False
     header = read_header(data)
     _, crc, producer_id, epoch, sequence = target.batch
@@ -238,7 +239,7 @@ def _is_same_batch(data: memoryview, target: Target) -> bool:
 
 
 def _batch_facts(data: memoryview) -> dict[str, Any]:
-    if not _is_v2(data):
+    if not is_v2(data):
         return {}
     header = read_header(data)
     return {

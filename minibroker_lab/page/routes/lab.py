@@ -6,7 +6,6 @@ from fastapi import APIRouter, Path, Request
 
 from minibroker.config.version import __version__
 from minibroker.control.remote import OnBroker, from_state
-from minibroker.operations.asynchronous import AsyncOperations
 from minibroker_lab.page.follow.story import story
 from minibroker_lab.page.routes import OnRecorder
 from minibroker_lab.page.time_line import TimeLine
@@ -22,17 +21,14 @@ OnTimeLine = Annotated[TimeLine, from_state("time_line")]
 @broker.get("/lab")
 async def about(on_broker: OnBroker) -> dict[str, Any]:
     """Return facts about the broker that the page shows."""
-
-    async def work(broker: AsyncOperations) -> dict[str, Any]:
-        core = broker.services.core
-        return {
+    return await on_broker.get(
+        lambda broker: {
             "version": __version__,
             "bootstrap_servers": broker.bootstrap_servers,
-            "cluster_id": core.cluster.cluster_id,
-            "nodes": sorted(core.cluster.nodes),
+            "cluster_id": broker.services.core.cluster.cluster_id,
+            "nodes": sorted(broker.services.core.cluster.nodes),
         }
-
-    return await on_broker(work)
+    )
 
 
 @proxy.get("/lab")

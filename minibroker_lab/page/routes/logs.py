@@ -36,14 +36,14 @@ Most = Annotated[int, Query(ge=1, le=1000)]
 async def logs(on_broker: OnBroker) -> dict[str, Any]:
     """Return all partitions with their offsets and sizes, limited to the first 2,000."""
 
-    async def work(broker: AsyncOperations) -> dict[str, Any]:
+    def work(broker: AsyncOperations) -> dict[str, Any]:
         core = broker.services.core
         core.writes.commit()
         partitions = [partition for topic in core.topics for partition in topic.partitions]
         summaries = [_summary(partition) for partition in partitions[:_MAX_PARTITIONS]]
         return {"count": len(partitions), "partitions": sorted(summaries, key=itemgetter("topic", "index"))}
 
-    return await on_broker(work)
+    return await on_broker.get(work)
 
 
 @router.get("/{topic}/{index}")

@@ -13,7 +13,7 @@ from minibroker.server.inspection.exchanges import Kind
 from minibroker_lab.page.detail import exchange_json, version_json
 from minibroker_lab.page.recorder import Recorder
 from minibroker_lab.page.routes import OnRecorder
-from minibroker_lab.page.rows import WAITING, Filter, parse_filter
+from minibroker_lab.page.rows import WAITING, Filter
 from minibroker_lab.trace.reading import name_of
 
 router = APIRouter(prefix="/requests")
@@ -42,7 +42,7 @@ async def list_requests(
 
     Without a filter, return only the first and the last number, because all numbers between them match.
     """
-    row_filter = parse_filter(api, q, only_errors=errors)
+    row_filter = Filter(api, tuple(q.lower().split()), errors)
     recorder.catch_up()
     return {**_state(recorder), "numbers": None if row_filter.accepts_all else await _numbers(recorder, row_filter)}
 
@@ -70,7 +70,7 @@ async def apis(recorder: OnRecorder) -> dict[str, Any]:
 @router.get("/live")
 async def live(recorder: OnRecorder, api: Api = "", q: Words = "", *, errors: Errors = False) -> StreamingResponse:
     """Stream new and changed rows as server-sent events."""
-    events = _events(recorder, parse_filter(api, q, only_errors=errors))
+    events = _events(recorder, Filter(api, tuple(q.lower().split()), errors))
     return StreamingResponse(events, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
