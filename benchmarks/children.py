@@ -16,12 +16,12 @@ ROOT = Path(__file__).resolve().parent.parent
 """The checkout."""
 
 INHERITED = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-"""The environment of a child. With that variable set, it would compile each imported module again."""
+"""The environment of a child, without PYTHONDONTWRITEBYTECODE: with it, each child would compile what it imports."""
 _PR_SET_PDEATHSIG = 1
 
 
 def _die_with_parent() -> Callable[[], None] | None:
-    """On Linux the kernel ends a child whose parent is gone, even a parent that was killed and could not clean up."""
+    """Return a function that has the Linux kernel kill this child when its parent is gone, or None on other systems."""
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl  # looked up before the fork: the child of a fork should do as little as possible

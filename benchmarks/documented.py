@@ -25,7 +25,7 @@ KEYS: Final = {
     "librdkafka consumes 1 KB records": "fetch-client.1024.rate",
     "First assignment, librdkafka": "assignment.librdkafka",
 }
-"""The keys of the figures, by the first cells of the page's rows."""
+"""The keys of the figures, by the first cell of each row of the page."""
 _PEERS: Final = ("minibroker", "kafka", "kfake")
 _WORDS: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _RUN: Final = re.compile(
@@ -40,7 +40,11 @@ def _cell(value: float | None) -> str:
 
 
 def with_figures(page: str, result: dict[str, Any]) -> str:
-    """The page with the medians of a result. ValueError where the result has no figure for one of its rows."""
+    """Return the page with the medians of a result.
+
+    Raises:
+        ValueError: The result lacks a figure for one of the page's rows.
+    """
     lines = page.splitlines(keepends=True)
     for place, line in enumerate(lines):
         first, *rest = [cell.strip() for cell in line.strip().strip("|").split("|")]

@@ -47,7 +47,7 @@ def test_the_broker_acknowledges_a_record(kafka):
 
 
 def groups(rounds: int) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
-    """The first group after a reset, and the reset of a broker that has one."""
+    """Time a first group after a reset, and the reset of a broker that has one."""
     first: list[tuple[float, float]] = []
     resets_behind: list[tuple[float, float]] = []
     with Broker() as broker:
@@ -65,7 +65,7 @@ def groups(rounds: int) -> tuple[list[tuple[float, float]], list[tuple[float, fl
 
 
 def imports() -> tuple[float, float]:
-    """In a new process: the time of ours alone."""
+    """Time only our imports, in a new process."""
     program = (
         "import time, pytest; wall, cpu = time.perf_counter(), time.process_time();"
         "import minibroker, minibroker.pytest_plugin;"
@@ -106,12 +106,12 @@ def report(name: str, samples: list[tuple[float, float]], *, target: float) -> N
 
 
 def repeated(measure: Callable[[], tuple[float, float]], rounds: int) -> list[tuple[float, float]]:
-    """The first is not counted: it finds nothing in the page cache."""
+    """Return repeated timings. The first is not counted, because the page cache is still cold."""
     return [measure() for _ in range(rounds + 1)][1:]
 
 
 def timed(action: Callable[[], object]) -> tuple[float, float]:
-    """Wall and CPU time of this process, in ms."""
+    """Return the wall time and CPU time of a call in this process, in ms."""
     wall, cpu = time.perf_counter(), time.process_time()
     action()
     return (time.perf_counter() - wall) * 1000, (time.process_time() - cpu) * 1000
@@ -141,7 +141,7 @@ def start_process() -> tuple[float, float]:
 
 
 def cpu_of(pid: int) -> float:
-    """CPU time of a process in ms, in steps of the system's clock ticks; 0 where there is no /proc."""
+    """Return the CPU time of a process in ms, to the system's clock tick, or 0 without /proc."""
     with suppress(FileNotFoundError):
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
@@ -197,7 +197,7 @@ def resident() -> int:
 
 
 def first_test() -> None:
-    """A wheel is built and installed with confluent-kafka and pytest; then pytest runs three times."""
+    """Build a wheel, install it with confluent-kafka and pytest, and run pytest three times."""
     with tempfile.TemporaryDirectory(prefix="minibroker-first-test-") as directory:
         run = subprocess.run
         build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", directory, str(ROOT)]

@@ -1,4 +1,4 @@
-"""The Python that runs brokers and clients, and whether a profile guided the compiler that built it."""
+"""The Python that runs brokers and clients, and whether it was built with profile-guided optimization."""
 
 import sys
 import sysconfig
@@ -28,5 +28,5 @@ _WORDS = {
 
 
 def description() -> str:
-    """The version of this Python and whether it is an optimized build, for a report."""
+    """Return the version of this Python and whether it is an optimized build, for a report."""
     return f"{sys.version.split()[0]}, {_WORDS[is_optimized(sysconfig.get_config_vars())]}"

@@ -1,4 +1,4 @@
-"""The program `kfake`: franz-go's fake broker. Go builds it once into the user's cache folder; go.sum pins it."""
+"""The program `kfake`, franz-go's fake broker. Go builds it once into the user's cache folder. go.sum pins it."""
 
 import shutil
 from pathlib import Path
@@ -11,11 +11,15 @@ _MODULE: Final = "github.com/twmb/franz-go/pkg/kfake"
 
 
 class NoKfakeError(Exception):
-    """kfake cannot run here; the message says why."""
+    """kfake cannot run here. The message gives the reason."""
 
 
 def find() -> Path:
-    """The program, which is built if it is not there yet. NoKfakeError without a Go, or if Go fails."""
+    """Return the program, which is built first if necessary.
+
+    Raises:
+        NoKfakeError: Go is missing, or fails.
+    """
     go = shutil.which("go")
     if go is None:
         raise NoKfakeError("there is no go on the PATH")
@@ -30,6 +34,6 @@ def find() -> Path:
 
 
 def version() -> str:
-    """The version of kfake's module, as go.mod names it."""
+    """Return the version of kfake's module in go.mod."""
     lines = (_FOLDER / "go.mod").read_text().splitlines()
     return next(line.split()[-1] for line in lines if line.split()[-2:-1] == [_MODULE])

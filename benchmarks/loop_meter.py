@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 SLOW_NAMES = "BENCH_SLOW_NAMES"
-"""An environment variable: seconds that looking a host name up takes, as where the resolver is silent."""
+"""An environment variable: the seconds that each host name lookup takes, as if the resolver did not answer."""
 
 
 class Hold:
@@ -59,7 +59,7 @@ def watch_loops(note: Callable[[float], None]) -> None:
 
 
 def slow_names(seconds: float) -> None:
-    """Make each lookup of a host name take this long and find nothing."""
+    """Make each host name lookup take this long and fail."""
     look_up = socket.getaddrinfo
 
     def slow(host: Any, *arguments: Any, **named: Any) -> Any:

@@ -8,10 +8,11 @@ import psutil
 
 
 class Meter:
-    """Reads one process. CPU seconds are user plus system time of all its threads, also of those that ended.
+    """Reads the CPU time and memory of one process.
 
-    Linux gives the process's CPU clock in nanoseconds to anyone who knows its pid; elsewhere psutil's figure (10 ms
-    steps) serves.
+    CPU seconds are the user and system time of all its threads, including threads that have ended. Linux provides the
+    process's CPU clock in nanoseconds to any process that has its pid. On other systems, psutil's figure is used (10 ms
+    steps).
     """
 
     def __init__(self, pid: int) -> None:
@@ -27,15 +28,16 @@ class Meter:
         return times.user + times.system
 
     def rss(self) -> int:
-        """Resident set size in bytes."""
+        """The resident set size in bytes."""
         return self._process.memory_info().rss
 
 
 def settle_page_cache(directory: str, size: int) -> None:
     """Write a file of twice `size` bytes and delete it, so that enough free pages are available for a log of that size.
 
-    A virtual machine returns pages to the host that were free for a while. Getting one back takes several microseconds
-    of system time, several times the broker's own, and would be charged to whichever broker writes first.
+    A virtual machine returns pages to the host that were free for a while. Getting a page back takes several
+    microseconds of system time, several times the broker's own cost, and would be charged to the broker that writes
+    first.
     """
     # Not a power of two, as a log's batches aren't: the kernel then takes pages in the same mixture of sizes.
     block = b"x" * 1_000_000

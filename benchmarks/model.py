@@ -16,7 +16,7 @@ Numbers = dict[str, float]
 
 
 class UnsupportedError(Exception):
-    """A peer cannot do what a measure asks for; the message says why. It is shown, and the run goes on."""
+    """A peer lacks what a measure needs. The message gives the reason and is shown. The run continues."""
 
 
 class ClientError(Exception):
@@ -27,8 +27,8 @@ class ClientError(Exception):
 class Figure:
     """One row of the table.
 
-    `ratio` bounds minibroker's figure divided by Kafka's, `to_kfake` that divided by kfake's, `value` bounds
-    minibroker's figure itself. Bounds are upper bounds, or lower bounds where `higher_is_better`.
+    `ratio` bounds minibroker's figure divided by Kafka's, `to_kfake` the figure divided by kfake's, and `value` the
+    figure itself. Bounds are upper bounds, or lower bounds if `higher_is_better`.
     """
 
     key: str
@@ -49,7 +49,7 @@ class Figure:
         return ", ".join(parts)
 
     def is_met(self, value: float, ratio: float | None, to_kfake: float | None) -> bool | None:
-        """Whether the bounds hold; None if there is none, or one that has no ratio to be judged by."""
+        """Whether the bounds hold. None without a bound, or if a bound needs a ratio that is missing."""
         checks = [(value, self.value), (ratio, self.ratio), (to_kfake, self.to_kfake)]
         bounded = [(got, bound) for got, bound in checks if bound is not None]
         if not bounded or any(got is None for got, _ in bounded):
@@ -76,11 +76,11 @@ class Scale:
     idle_pings: int
     endurance_bytes: int
     log_bytes: int
-    """The long log of the restart and the look-ups."""
+    """The size of the long log for restarts and lookups."""
     look_ups: int
     compacted_bytes: int
     warm_ups: int
-    """The number of warm-ups; once is some hundred MB and ten thousand requests."""
+    """The number of warm-ups. One warm-up is some hundred MB and ten thousand requests."""
     connections: int = 1_000
     partitions: int = 5_000
     session_partitions: int = 1_000
@@ -89,7 +89,7 @@ class Scale:
     heartbeat_seconds: float = 12.0
     committed_partitions: int = 10_000
     hostile_share: int = 1
-    """Hostile requests are this many times smaller than they might be."""
+    """The factor by which hostile requests are smaller than they could be."""
 
 
 QUICK = Scale(
@@ -133,21 +133,24 @@ STANDARD = Scale(
 
 @dataclass(slots=True)
 class Bench:
-    """One peer under measurement: what a measure's function gets."""
+    """One peer under measurement, passed to a measure's function."""
 
     peer: Peer
     scale: Scale
     number: int = 0
     busy: float = 0.0
-    """The largest share of a CPU that a client's thread needed (1 = the client set the pace)."""
+    """The largest share of a CPU that a client's thread used. At 1, the client set the pace."""
     outcome: str = ""
-    """The outcome of the requests, in a word or two."""
+    """The outcome of the requests, in one or two words."""
     _topics: list[str] = field(default_factory=list)
 
     def client(self, name: str, *, timeout: int = 180, **parameters: Any) -> Numbers:
-        """Runs a function of `benchmarks.clients` ("raw.produce") in a process of its own. Raises ClientError.
+        """Run a function of `benchmarks.clients` ("raw.produce") in its own process.
 
-        Its `outcome`, if it says one, becomes that of the bench.
+        If its result has an `outcome`, it becomes the bench's.
+
+        Raises:
+            ClientError: The client failed or did not end in time.
         """
         if not self.peer.is_alive():
             raise ClientError(f"{self.peer.name} is gone:\n{self.peer.output()}")
@@ -172,7 +175,7 @@ class Bench:
         return numbers
 
     def topic(self, partitions: int = 1, configs: Mapping[str, str] | None = None) -> str:
-        """A new topic with a leader for each partition; it is deleted when the measure ends."""
+        """Create a topic whose partitions all have leaders. It is deleted when the measure ends."""
         name = f"bench-{self.number}-{len(self._topics)}"
         with Connection(self.peer.address) as connection:
             if CREATE_TOPICS in connection.api_keys():
@@ -192,14 +195,18 @@ class Bench:
         self._topics.clear()
 
     def require(self, *api_keys: int) -> None:
-        """Raises UnsupportedError unless the peer advertises all of these APIs."""
+        """Check that the peer advertises all of these APIs.
+
+        Raises:
+            UnsupportedError: An API is missing.
+        """
         with Connection(self.peer.address) as connection:
             if missing := {API_VERSIONS, *api_keys} - connection.api_keys():
                 raise UnsupportedError(f"it does not serve API key {', '.join(map(str, sorted(missing)))}")
 
 
 _MOCK_PARTITIONS = 4
-"""A topic that librdkafka's mock cluster creates by itself has this many."""
+"""The number of partitions of a topic that librdkafka's mock cluster creates automatically."""
 
 
 @dataclass(frozen=True, slots=True)

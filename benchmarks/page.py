@@ -49,7 +49,7 @@ _FRAMES: Final = """async ([selector, seconds]) => {
   }
   return times;
 }"""
-"""Scrolls an element; returns the milliseconds between its frames."""
+"""Scrolls an element. Returns the milliseconds between its frames."""
 _JUMP: Final = """async (share) => {
   const box = document.querySelector(".rows"), begin = performance.now();
   box.scrollTop = share * box.scrollHeight;
@@ -57,12 +57,12 @@ _JUMP: Final = """async (share) => {
   while (!box.querySelector(".row") || box.querySelector(".row:not(:has(.api))"));
   return performance.now() - begin;
 }"""
-"""Jumps to a share of the list; returns the milliseconds until each row that is shown is loaded."""
+"""Jumps to a share of the list. Returns the milliseconds until each visible row is loaded."""
 
 
 @contextmanager
 def _opened(path: str) -> Iterator[tuple[PagePeer, Page]]:
-    """A broker with a topic "t" of one partition, and a browser at a path of its page."""
+    """Start a broker with a topic "t" of one partition, and open a path of its page in a browser."""
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if chromium is None:
         raise SystemExit("no Chromium: apt-get install chromium")
@@ -94,7 +94,7 @@ def _show_frames(page: Page, selector: str) -> None:
 
 
 def _await_status(page: Page, requests: int) -> str:
-    """The line below the list once it has that many requests."""
+    """Wait until the status line below the list reports that many requests."""
     status = page.get_by_role("status").filter(has_text="request")
     expect(status).to_contain_text(f"{requests:,} requests", timeout=_PATIENCE_MS)
     return status.inner_text()
@@ -162,7 +162,7 @@ def _batches(share: float) -> None:
 
 
 def _ms_to_change(page: Page, button: str) -> float:
-    """Milliseconds from a click on a button below the batches until others are shown."""
+    """Return the milliseconds from clicking a button below the batches until other batches are shown."""
     shown = page.locator("nav[aria-label=Batches] .muted")
     before = shown.inner_text()
     begin = time.perf_counter()

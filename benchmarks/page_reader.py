@@ -1,4 +1,4 @@
-"""`python -m benchmarks.page_reader URL` looks at a page of minibroker's as a browser does: it reads its stream."""
+"""`python -m benchmarks.page_reader URL` reads the stream of minibroker's page, as a browser does."""
 
 import http.client
 import sys

@@ -1,4 +1,4 @@
-"""The brokers that are measured, as child processes: minibroker, Apache Kafka, kfake and librdkafka's mock cluster."""
+"""The measured brokers, which are child processes: minibroker, Apache Kafka, kfake and librdkafka's mock cluster."""
 
 import importlib.metadata
 import importlib.util
@@ -72,19 +72,19 @@ _SECURITY = {
     "sasl.enabled.mechanisms": "PLAIN",
     "listener.name.sasl_plaintext.plain.sasl.jaas.config": f'{_PLAIN} required user_alice="secret";',
 }
-"""Clients of the plain listener are allowed everything. Those of the other listener must log in first."""
+"""Clients of the plain listener may do everything. Clients of the other listener must log in first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of a broker beyond its defaults; a peer that cannot have them is left out by the measure.
+    """The settings of a broker beyond its defaults. A measure leaves out a peer that does not support them.
 
     Attributes:
-        is_watched: minibroker's event loop notes how long it is held (`loop_meter`).
-        is_secured: there is an authorizer, and a second listener asks for SASL/PLAIN.
-        brokers: how many there are.
-        has_control: there is an HTTP control plane.
-        names_take_s: how long looking a host name up takes; 0 leaves that to the system.
+        is_watched: Whether minibroker's event loop records its longest turn (`loop_meter`).
+        is_secured: Whether there is an authorizer, and a second listener that requires SASL/PLAIN.
+        brokers: The number of brokers.
+        has_control: Whether there is an HTTP control plane.
+        names_take_s: The seconds that each host name lookup takes, or 0 for the system's lookup.
     """
 
     is_watched: bool = False
@@ -98,7 +98,7 @@ ORDINARY = Settings()
 
 
 class PeerError(Exception):
-    """A peer did not start; the message ends with the tail of its output."""
+    """A peer did not start. The message ends with the tail of its output."""
 
 
 def free_port() -> int:
@@ -109,9 +109,9 @@ def free_port() -> int:
 
 
 class Peer(ABC):
-    """One running broker in a temporary directory of its own. `stop` ends it and removes the directory.
+    """One running broker in its own temporary directory. `stop` ends it and removes the directory.
 
-    `started_ms` is the time from just before the spawn to the first valid Metadata answer.
+    `started_ms` is the time from just before the spawn to the first valid Metadata response.
     """
 
     name: str
@@ -127,7 +127,7 @@ class Peer(ABC):
 
     @abstractmethod
     def command(self) -> list[str]:
-        """The command that runs the broker."""
+        """Return the command that runs the broker."""
 
     def environment(self) -> Mapping[str, str]:
         return {}
@@ -138,13 +138,13 @@ class Peer(ABC):
 
     @property
     def _listeners(self) -> str:
-        """As the property `listeners` has them."""
+        """Return the listeners in the format of the property `listeners`."""
         sasl = f",SASL_PLAINTEXT://127.0.0.1:{self.sasl_address[1]}" if self.settings.is_secured else ""
         return f"PLAINTEXT://{self.bootstrap}{sasl}"
 
     @property
     def hold_file(self) -> Path:
-        """Where a watched event loop notes how long it is held."""
+        """The file in which a watched event loop records its longest turn."""
         return self.dir / "hold"
 
     @property
@@ -161,7 +161,11 @@ class Peer(ABC):
         return Meter(self.pid)
 
     def start(self) -> None:
-        """Spawns the broker and returns when it has answered Metadata with itself in it. Raises PeerError."""
+        """Spawn the broker, and wait until its Metadata response contains the broker itself.
+
+        Raises:
+            PeerError: The broker did not start.
+        """
         try:
             self.prepare()
             begin = self._spawn()
@@ -171,9 +175,9 @@ class Peer(ABC):
         self.started_ms = (time.perf_counter() - begin) * 1000
 
     def restart(self, number: signal.Signals, is_served: Callable[[Connection], bool]) -> float:
-        """Ends the broker by a signal and starts it on its files again, under the same address.
+        """End the broker with a signal, and restart it on the same files and address.
 
-        Milliseconds from just before the spawn until `is_served` says that a client gets what it asks for.
+        Return the milliseconds from just before the spawn until `is_served` returns that a client was served.
         """
         assert self._child is not None
         children.end(self._child, grace=120, number=number)
@@ -193,7 +197,7 @@ class Peer(ABC):
             return False
 
     def _spawn(self) -> float:
-        """Starts the process; returns when it answers Metadata, with the moment before the spawn."""
+        """Start the process, wait for its Metadata response, and return the time before the spawn."""
         with (self.dir / "output.log").open("ab") as output:
             begin = time.perf_counter()
             self._child = children.start(self.command(), output, env=self.environment())
@@ -218,7 +222,7 @@ class Peer(ABC):
             return False
 
     def output(self) -> str:
-        """The last lines that the broker wrote."""
+        """Return the last lines that the broker wrote."""
         try:
             text = (self.dir / "output.log").read_text(errors="replace")
         except OSError:
@@ -229,7 +233,7 @@ class Peer(ABC):
         return self._child is not None and self._child.poll() is None
 
     def signal_stop(self) -> None:
-        """Asks the broker to end without waiting, so that several end at the same time."""
+        """Signal the broker to end without waiting for it, so that several brokers end at the same time."""
         if self._child is not None and self._child.poll() is None:
             self._child.terminate()
 
@@ -272,7 +276,7 @@ class MinibrokerPeer(Peer):
 
 
 class PlainPeer(MinibrokerPeer):
-    """Minibroker without its workarounds for clients, which answers when Kafka would."""
+    """Minibroker without its workarounds for clients. It responds when Kafka would."""
 
     name = "minibroker-plain"
 
@@ -355,7 +359,7 @@ class MockPeer(Peer):
     name = "mock"
 
     def prepare(self) -> None:
-        """Nothing: the mock picks its own port and keeps no files."""
+        """Do nothing, because the mock picks its own port and keeps no files."""
 
     def command(self) -> list[str]:
         return [sys.executable, "-m", "benchmarks.mock_cluster"]
@@ -371,15 +375,15 @@ class MockPeer(Peer):
 
 PEERS: dict[str, type[Peer]] = {kind.name: kind for kind in (MinibrokerPeer, KafkaPeer, KfakePeer, MockPeer)}
 OTHERS: dict[str, type[Peer]] = {kind.name: kind for kind in (PlainPeer, PagePeer, OpenPagePeer)}
-"""Peers that run only when they are asked for."""
+"""Peers that run only on request."""
 REFERENCE = KafkaPeer.name
-"""The plot compares with this peer, pair by pair."""
+"""The peer with which the plot compares, pair by pair."""
 REFERENCES = (REFERENCE, KfakePeer.name)
-"""The other peers that keep records on disk. The table has minibroker's ratio to each."""
+"""The other peers that keep records on disk. The table has minibroker's ratio to each of them."""
 
 
 def available(names: list[str], kafka_libs: str | None) -> tuple[list[type[Peer]], dict[str, str]]:
-    """Those of the named peers that can run here, and for each of the others the reason why it can't."""
+    """Return the named peers that can run here, and the reason for each peer that cannot."""
     found: list[type[Peer]] = []
     missing: dict[str, str] = {}
     for name in names:
@@ -398,7 +402,7 @@ def available(names: list[str], kafka_libs: str | None) -> tuple[list[type[Peer]
 
 
 def versions() -> dict[str, str]:
-    """The versions of the measured programs and of those that measure, for the record."""
+    """Return the versions of the measured programs and of the measuring programs, for the report."""
     found = {"python": interpreter.description(), "kafka": jars.VERSION, "kfake": kfake_program.version()}
     for package in ("minibroker", "confluent-kafka", "psutil"):
         try:

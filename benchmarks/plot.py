@@ -1,4 +1,4 @@
-"""Plots on logarithmic axes: how many times better than Apache Kafka each peer is, and costs against sizes."""
+"""Plots with logarithmic axes: each peer's advantage over Apache Kafka, and costs by size."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,9 +21,9 @@ _TARGET_COLOUR = "#d1495b"
 
 
 _LEFT_EDGE = 0.05
-"""Longer bars are cut here: the mock's tail latency alone would take half of the plot."""
+"""Longer bars are cut here, because the mock's tail latency alone would fill half of the plot."""
 _NOT_COMPARED = ("B", "x")
-"""Bytes on the wire are the protocol's, not the broker's, and a ratio of ratios says little."""
+"""Omitted figures: bytes on the wire depend on the protocol, not on the broker, and a ratio of ratios means little."""
 
 
 def _better(figure: Figure, ratio: float) -> float:
@@ -31,12 +31,12 @@ def _better(figure: Figure, ratio: float) -> float:
 
 
 def _advantages(figure: Figure, peer: str, results: Results) -> list[float]:
-    """The ratios to the reference, round by round, sorted; more than 1 is better."""
+    """Return the sorted ratios to the reference, one per round. A ratio above 1 is better."""
     return sorted(_better(figure, ratio) for ratio in results.ratios(figure.key, peer) if ratio > 0)
 
 
 def draw(stem: Path, measures: Sequence[Measure], peers: Sequence[str], results: Results) -> list[Path]:
-    """Writes STEM.png and STEM.svg; nothing if there is no pair to compare. Returns the files' paths."""
+    """Write STEM.png and STEM.svg, and return their paths. Write nothing without a pair to compare."""
     others = [peer for peer in peers if peer != REFERENCE]
     # Figures without minibroker are skipped, unless minibroker was not measured at all.
     shown = [SUBJECT] if SUBJECT in others else others
@@ -109,9 +109,9 @@ def _targets(axes: Axes, figures: Sequence[Figure]) -> None:
 
 
 def draw_scale(stem: Path, found: Mapping[str, Mapping[int, Mapping[str, float]]]) -> list[Path]:
-    """Writes STEM.png and STEM.svg: for each kind of item its costs against the number of items.
+    """Write STEM.png and STEM.svg: the costs of each kind of item, by the number of items.
 
-    A cost is shown as a multiple of what it is at the smallest number: level where it grows in proportion.
+    A cost is shown as a multiple of the cost at the smallest number. The line is level if the cost grows in proportion.
     """
     canvas, panels = plt.subplots(1, len(found), figsize=(4.5 * len(found), 4), layout="constrained", squeeze=False)
     for axes, (kind, costs) in zip(panels[0], found.items(), strict=True):

@@ -33,7 +33,7 @@ def _median(ordered: Sequence[float]) -> float:
 
 
 def verdict(figure: Figure, results: Results) -> bool | None:
-    """Whether minibroker meets the figure's target; None if there is none or it was not measured."""
+    """Return whether minibroker meets the figure's target, or None if there is no target or no measurement."""
     value = results.median(figure.key, SUBJECT)
     to_kafka, to_kfake = (
         _median(ratios) if (ratios := results.ratios(figure.key, SUBJECT, peer)) else None
@@ -71,7 +71,7 @@ def _cell(measure: Measure, figure: Figure, peer: str, results: Results) -> str:
 
 
 def rows(measures: Sequence[Measure], peers: Sequence[str], results: Results) -> Table:
-    """The table of the measures that have a title: a row for each of them and peer, a column for each figure."""
+    """Return the table of the measures with a title: one row per measure and peer, and one column per figure."""
     shown = Table(header_style="bold")
     shown.add_column("what", overflow="fold")
     shown.add_column("")
@@ -124,9 +124,9 @@ def _warmth(scale: Scale) -> str:
 
 
 def targets(measures: Sequence[Measure], peers: Sequence[str], results: Results) -> str:
-    """The figures that have a target, as a Markdown table: medians, ratios as `median (min-max)`, and the verdict.
+    """Return the figures with a target as a Markdown table: medians, ratios as `median (min-max)`, and verdicts.
 
-    The Python that ran them stands below.
+    The Python that ran them is stated below the table.
     """
     references = [peer for peer in REFERENCES if SUBJECT in peers and peer in peers]
     head = ["figure", "unit", *peers, *(f"to {peer}" for peer in references), "target", ""]

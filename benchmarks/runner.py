@@ -1,4 +1,4 @@
-"""Runs measures on peers, side by side and interleaved, and collects the samples."""
+"""Runs measures on peers, side by side and interleaved, and collects samples."""
 
 import statistics
 from collections import defaultdict
@@ -12,41 +12,41 @@ from benchmarks.peers import ORDINARY, REFERENCE, Peer, PeerError, Settings
 from benchmarks.wire import WireError
 
 _CLIENT_BOUND = 0.9
-"""From this share of a CPU on, a client's thread set the pace."""
+"""The share of a CPU from which on a client's thread set the pace."""
 
 
 @dataclass(slots=True)
 class Results:
-    """Samples by figure key and peer name, one for each round; a round in which a peer failed has None."""
+    """Samples by figure key and peer name, one per round. A round in which a peer failed has None."""
 
     samples: dict[str, dict[str, list[float | None]]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(list))
     )
     client_bound: set[tuple[str, str]] = field(default_factory=set)
-    """(measure name, peer name) pairs in which the client set the pace."""
+    """The measures and peers, by name, for which the client set the pace."""
     notes: dict[str, None] = field(default_factory=dict)
     """The omitted measures and their reasons, each note once."""
     failures: list[str] = field(default_factory=list)
     outcomes: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
-    """By measure name and peer name: what became of requests, in a word or two, or why they were not sent."""
+    """The outcome of requests, or the reason for not sending them, by measure name and peer name."""
 
     def median(self, key: str, peer: str) -> float | None:
         found = [sample for sample in self.samples[key][peer] if sample is not None]
         return statistics.median(found) if found else None
 
     def ratios(self, key: str, peer: str, reference: str = REFERENCE) -> list[float]:
-        """The peer's figure over the reference peer's, round by round, sorted."""
+        """Return the peer's figure divided by the reference peer's for each round, sorted."""
         pairs = zip(self.samples[key][peer], self.samples[key][reference], strict=False)
         return sorted(mine / other for mine, other in pairs if mine is not None and other)
 
 
 Report = Callable[[str], None]
-"""Called with what is about to happen, once for each step."""
+"""Called once for each step, with a description of what comes next."""
 
 
 @dataclass(slots=True)
 class Runner:
-    """Runs `measures` on `peers`; `step` is called before each (measure, peer, repetition), `steps` times in all."""
+    """Runs `measures` on `peers`. `step` is called before each measure, peer and repetition, `steps` times in total."""
 
     peers: Sequence[type[Peer]]
     measures: Sequence[Measure]
@@ -63,7 +63,7 @@ class Runner:
         return len(self.peers) * (sum(repeats[measure.when] for measure in self.measures) + warm_ups)
 
     def run(self) -> None:
-        """Everything that needs new brokers first and last, the rounds on running ones in between."""
+        """Run measures that need new brokers first and last, and the rounds on running brokers in between."""
         order = list(self.measures)
         for measure in order:
             if measure.when == "start":
@@ -97,7 +97,7 @@ class Runner:
                 self._measure(measure, peer, results)
 
     def _run_rounds(self, measures: Sequence[Measure]) -> None:
-        """All peers run at once; each measure visits them in turn, and the first one changes with the round."""
+        """Run all peers at once. Each measure visits them in turn, and each round starts with another peer."""
         if not measures:
             return
         with _running(self.peers, self.work_dir, self.results) as running:
@@ -136,7 +136,7 @@ class Runner:
             results.samples[figure.key][peer.name].append(got.get(figure.key))
 
     def _warm_up(self, peer: Peer) -> None:
-        """Takes each hot path often enough that a JVM has compiled it: hundreds of MB, ten thousand requests."""
+        """Take each hot path often enough for a JVM to compile it: hundreds of MB, and ten thousand requests."""
         bench = self._bench(peer)
         try:
             for _ in range(self.scale.warm_ups):
@@ -146,7 +146,7 @@ class Runner:
 
 
 def _take_hot_paths(bench: Bench) -> None:
-    """Takes every path that the rounds measure, so that a JVM has compiled it."""
+    """Take each path that the rounds measure, so that a JVM has compiled it."""
     topic = bench.topic(4)
     bench.client("raw.produce", topic=topic, record_size=1_024, total_bytes=400_000_000)
     bench.client("raw.fetch", topic=topic, max_bytes=1024 * 1024, total_bytes=800_000_000)
@@ -168,9 +168,9 @@ def _failed(results: Results, measure: Measure, peer: str, error: Exception) -> 
 def _running(
     kinds: Sequence[type[Peer]], work_dir: Path | None, results: Results, settings: Settings = ORDINARY
 ) -> Iterator[list[Peer]]:
-    """These peers, started one after the other, and all gone with their files when the block ends, however it ends.
+    """Start these peers one at a time, and remove them and their files when the block ends, even with an error.
 
-    One that does not start is noted as a failure and left out.
+    A peer that does not start is recorded as a failure and left out.
     """
     with ExitStack() as stack:
         peers: list[Peer] = []

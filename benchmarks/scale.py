@@ -62,7 +62,7 @@ _CHORES: Final = (
 
 
 class _Broker(MinibrokerPeer):
-    """A broker whose CPU time is known also for its last moments. With `has_chores` they come every second."""
+    """A broker whose CPU time includes its last moments. With `has_chores`, chores run every second."""
 
     has_chores = False
 
@@ -71,7 +71,7 @@ class _Broker(MinibrokerPeer):
         return [*super().command(), *settings]
 
     def again(self) -> tuple[float, float]:
-        """Stops the broker in order and starts it on the same files: CPU seconds of either."""
+        """Stop the broker cleanly and restart it on the same files. Return the CPU seconds of both."""
         assert self._child is not None
         before, used = _cpu_of_ended(), self.meter.cpu()
         children.end(self._child, grace=300)
@@ -81,7 +81,7 @@ class _Broker(MinibrokerPeer):
 
 
 def _cpu_of_ended() -> float:
-    """CPU seconds of all children that have ended."""
+    """Return the CPU seconds of all ended children."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     return ended.ru_utime + ended.ru_stime
 
@@ -100,7 +100,7 @@ def _running() -> Iterator[tuple[_Broker, wire.Connection]]:
 
 
 def _cpu(peer: _Broker, action: Callable[[], object], repeats: int = 1) -> float:
-    """CPU seconds of the broker, the least of the repeats."""
+    """Return the broker's CPU seconds, the minimum of the repetitions."""
     taken: list[float] = []
     for _ in range(repeats):
         begin = peer.meter.cpu()
@@ -110,7 +110,7 @@ def _cpu(peer: _Broker, action: Callable[[], object], repeats: int = 1) -> float
 
 
 def _cpu_of_each(peer: _Broker, action: Callable[[T], object], items: Iterable[T]) -> float:
-    """CPU seconds of the broker for all items."""
+    """Return the broker's CPU seconds for all items."""
 
     def act() -> None:
         for item in items:
@@ -120,7 +120,7 @@ def _cpu_of_each(peer: _Broker, action: Callable[[T], object], items: Iterable[T
 
 
 def _lifetime(peer: _Broker, count: int) -> Costs:
-    """The costs of a stop, a start and of chores."""
+    """Return the costs of a stop, a start and chores."""
     stop, start = peer.again()
     peer.has_chores = True
     _, again = peer.again()
@@ -133,7 +133,7 @@ def _lifetime(peer: _Broker, count: int) -> Costs:
 
 
 def _reset(topics: int, partitions: int) -> float:
-    """CPU seconds of a reset of so many topics."""
+    """Return the CPU seconds of a reset of that many topics."""
     with Broker() as broker:
         for number in range(topics):
             broker.create_topic(f"scale-{number}", partitions)
@@ -143,7 +143,7 @@ def _reset(topics: int, partitions: int) -> float:
 
 
 def _made(peer: _Broker, connection: wire.Connection, topics: list[list[str]], partitions: int) -> Costs:
-    """Makes topics, as many in one request as there are in a list."""
+    """Create topics, with one request for each list, and return the costs."""
     count = sum(map(len, topics)) * partitions
     before = peer.meter.rss()
     connection.create_topics(["first"], 1)
@@ -167,7 +167,7 @@ def _made(peer: _Broker, connection: wire.Connection, topics: list[list[str]], p
 
 
 def partitions(count: int) -> Costs:
-    """Partitions of topics of 500."""
+    """Measure partitions in topics of 500."""
     topics = count // 500
     with _running() as (peer, connection):
         costs = _made(peer, connection, [[f"scale-{number}"] for number in range(topics)], 500)
@@ -176,7 +176,7 @@ def partitions(count: int) -> Costs:
 
 
 def topics(count: int) -> Costs:
-    """Topics of one partition."""
+    """Measure topics with one partition."""
     names = [[f"scale-{number}" for number in range(first, first + 100)] for first in range(0, count, 100)]
     with _running() as (peer, connection):
         costs = _made(peer, connection, names, 1) | _lifetime(peer, count)
@@ -184,7 +184,7 @@ def topics(count: int) -> Costs:
 
 
 def groups(count: int) -> Costs:
-    """Groups without members that have committed one partition each."""
+    """Measure groups without members that have each committed one partition."""
     with _running() as (peer, connection):
         connection.create_topics(["scale", "other"], 1)
         await_coordinator(connection, "first")
@@ -205,7 +205,7 @@ def groups(count: int) -> Costs:
 
 
 def connections(count: int) -> Costs:
-    """Connections that have asked ApiVersions once."""
+    """Measure connections that have each requested ApiVersions once."""
     with _running() as (peer, connection), ExitStack() as stack:
         before, opened = peer.meter.rss(), list[wire.Connection]()
 

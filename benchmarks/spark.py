@@ -40,7 +40,7 @@ JOBS: Final = ("verify", "stats")
 _READERS: Final = (CONNECTOR, OTHER, SOURCE, *JOBS)
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _USUAL: Final = 100
-"""Bytes of the values of which there are `records`."""
+"""The value size, in bytes, of the topics with `records` records."""
 # At the end producers that the connector keeps complain that the broker has gone.
 _SETTINGS: Final[dict[str, Any]] = {"spark.ui.enabled": False, "spark.log.level": "ERROR"}
 _PIECE: Final = 32
@@ -58,7 +58,7 @@ class Case(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sample:
-    """One run of a query or of a job over all records of a topic."""
+    """One run of a query or job over all records of a topic."""
 
     case: Case
     round: int
@@ -74,12 +74,12 @@ class Sample:
 
     @property
     def rows_per_second(self) -> float:
-        """Rows by the clock on the wall."""
+        """Rows per second of wall time."""
         return self.case.records / self.seconds
 
 
 class Figures(NamedTuple):
-    """Medians over the rounds; ratios are formed within each round, against the connector on the same topic."""
+    """Medians over the rounds. Ratios are computed within each round, against the connector on the same topic."""
 
     case: Case
     reader: str
@@ -93,13 +93,13 @@ class Figures(NamedTuple):
 
 @dataclass(slots=True)
 class BenchReport:
-    """The figures that `bench` has measured."""
+    """The figures measured by `bench`."""
 
     settings: dict[str, Any]
     samples: list[Sample] = field(default_factory=list[Sample])
 
     def figures(self) -> list[Figures]:
-        """A line for each topic, query and reader, in the order in which they were measured."""
+        """A line for each topic, query and reader, in the order of measurement."""
         keys = {(sample.case, sample.query, sample.reader) for sample in self.samples}
         cases = list(dict.fromkeys(sample.case for sample in self.samples))
         order = (*QUERIES, *JOBS)
@@ -130,7 +130,7 @@ class BenchReport:
         }
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the report as JSON."""
         return {
             "settings": self.settings,
             "figures": [figures._asdict() | {"case": figures.case._asdict()} for figures in self.figures()],
@@ -138,7 +138,7 @@ class BenchReport:
         }
 
     def as_text(self) -> str:
-        """A table."""
+        """Return the report as a table."""
         titles = ("bytes", "codec", "query", "reader", "rows/s", "MB/s", "CPU s/M rows", "speed", "CPU")
         rows: list[Sequence[str]] = []
         for figures in self.figures():
@@ -187,16 +187,16 @@ class BenchSettings:
     """The settings of a measurement.
 
     Attributes:
-        records: of a topic with values of 100 bytes; of larger ones fewer, as if each cost 100 bytes more.
-        sizes: bytes of the values, a topic for each with each of the codecs.
-        codecs: names of Kafka's.
-        rounds: how often everything is measured, after a round that does not count.
-        partitions: of each topic.
-        batch_bytes: `batch.size` of the producer that fills them.
-        master: where Spark runs.
-        bootstrap: another broker, whose topics are filled, too, and read with the connector. Its CPU time counts if it
-            is that of `bootstrap_pid`.
-        bootstrap_pid: the other broker's process, if it is on this machine.
+        records: The number of records of a topic with values of 100 bytes. Topics with larger values have fewer
+            records, as if each record cost 100 bytes more.
+        sizes: The value sizes in bytes. There is a topic for each size and codec.
+        codecs: Kafka's names of the codecs.
+        rounds: The number of repetitions, after one that does not count.
+        partitions: The number of partitions of each topic.
+        batch_bytes: `batch.size` of the producer that fills the topics.
+        master: The Spark master.
+        bootstrap: Another broker, whose topics are filled too and read with the connector, or None.
+        bootstrap_pid: The process of the other broker if it is on this machine. Its CPU time is then counted.
     """
 
     records: int = 2_000_000
@@ -220,13 +220,16 @@ class BenchSettings:
             raise ValueError("sizes: at least one is needed, and none below 1")
 
     def records_of(self, size: int) -> int:
-        """The number of records of a topic with values of this size."""
+        """Return the number of records of a topic with values of this size."""
         return max(1, self.records * 2 * _USUAL // (max(size, _USUAL) + _USUAL))
 
 
 @contextmanager
 def topics_on(spark: SparkSession, bootstrap: str, names: Sequence[str], partitions: int) -> Generator[None]:
-    """The topics, with one replica, until the end of the `with` statement. What goes wrong is Kafka's, through Py4J."""
+    """Create the topics with one replica, and delete them when the `with` block ends.
+
+    Errors are Kafka's, raised through Py4J.
+    """
     java: Any = spark.sparkContext._jvm  # noqa: SLF001 - there is no other way to a class of Java
     properties = java.java.util.HashMap()
     properties.put("bootstrap.servers", bootstrap)
@@ -243,9 +246,9 @@ def topics_on(spark: SparkSession, bootstrap: str, names: Sequence[str], partiti
 
 
 def fill(spark: SparkSession, bootstrap: str, topic: str, case: Case, batch_bytes: int) -> None:
-    """Write the records, with keys of eight bytes; half of each value is hexadecimal noise, half is words.
+    """Write records with keys of eight bytes. Half of each value is hexadecimal noise, and half is words.
 
-    What goes wrong is Spark's.
+    Errors are Spark's.
     """
     number = f.col("id")
     noise = [
@@ -265,7 +268,7 @@ def fill(spark: SparkSession, bootstrap: str, topic: str, case: Case, batch_byte
 
 
 class Reader(NamedTuple):
-    """Its name in the report, its query, and how it is run over all records of a topic."""
+    """A reader's name in the report, its query, and the function that runs it over all records of a topic."""
 
     name: str
     query: str
@@ -275,7 +278,7 @@ class Reader(NamedTuple):
 
 
 def readers(spark: SparkSession, broker: MinibrokerPeer, other: str | None, other_pid: int | None) -> list[Reader]:
-    """Those of our broker and its files; the connector also on the `other` broker."""
+    """Return the readers of our broker and its files, and a reader of the `other` broker with the connector."""
     found: list[Reader] = []
     for name, query in _QUERIES.items():
         run = partial(_from_kafka, spark, broker.bootstrap, query)
@@ -302,7 +305,7 @@ def _noop(frame: DataFrame) -> None:
 
 
 def _aggregate(frame: DataFrame) -> None:
-    """A figure from each column."""
+    """Aggregate each column."""
     frame.agg(
         f.sum(f.length("key")),
         f.sum(f.length("value")),
@@ -329,7 +332,7 @@ _JOBS: Final[dict[str, Callable[[str, str], None]]] = {"verify": _verify, "stats
 
 
 def bench(settings: BenchSettings, spark: SparkSession | None = None) -> BenchReport:
-    """Start a broker on temporary files, fill topics, measure, and clean up. What goes wrong in a query is Spark's."""
+    """Start a broker on temporary files, fill topics, measure, and clean up. Errors in a query are Spark's."""
     if spark is None:
         spark = spark_session("benchmarks.spark", master=settings.master, **_SETTINGS)
     prefix = f"bench-{uuid.uuid4().hex[:8]}"
@@ -390,7 +393,10 @@ def _measure(reader: Reader, case: Case, topic: str, number: int) -> Sample:
 
 
 def cpu_seconds(roots: Iterable[int]) -> float | None:
-    """User and system time of these processes and of all below them, on Linux also of what has ended. None for none."""
+    """Return the user and system CPU seconds of these processes and all their descendants, or None without processes.
+
+    On Linux, descendants that have ended are included.
+    """
     processes: dict[int, psutil.Process] = {}
     for pid in roots:
         root = psutil.Process(pid)

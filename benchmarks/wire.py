@@ -1,8 +1,8 @@
 """A thin client for the Kafka protocol, written with `struct` alone.
 
-It shares no code with the broker on purpose: a mistake in the broker's codec cannot hide in a client built from the
-same codec. Each request has one fixed version that Kafka 2.1 to 4.x, minibroker and librdkafka's mock cluster all
-serve. Field orders are those of Kafka's message definitions (ProduceRequest, FetchRequest and so on); integers are
+It deliberately shares no code with the broker: a mistake in the broker's codec would go unnoticed in a client that uses
+the same codec. Each request has one fixed version that Kafka 2.1 to 4.x, minibroker and librdkafka's mock cluster all
+serve. Field orders are those of Kafka's message definitions (ProduceRequest, FetchRequest and so on). Integers are
 big-endian.
 """
 
@@ -23,7 +23,7 @@ NO_SESSION, NEW_SESSION = -1, 0
 """The session epochs of KIP-227: a full fetch without a session, and a full fetch that opens one."""
 
 CORRELATION_ID_OFFSET = 8
-"""Where the correlation id lies in a request frame: behind size int32, api key int16 and api version int16."""
+"""The position of the correlation id in a request frame, after size int32, API key int16 and API version int16."""
 
 _RESPONSE_HEADER = struct.Struct(">ii")
 _BATCH_HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -31,11 +31,11 @@ BATCH_HEADER_SIZE = _BATCH_HEADER.size
 
 
 class WireError(Exception):
-    """A broker answered with an error code, or with bytes that are not the answer."""
+    """A broker returned an error code, or bytes that are not the expected response."""
 
 
 class Reader:
-    """Reads the primitive types of the protocol one after another from one response."""
+    """Reads the protocol's primitive types from one response, in order."""
 
     def __init__(self, data: Bytes) -> None:
         self.data = memoryview(data)
@@ -65,19 +65,19 @@ class Reader:
         return self._unpack(">q", 8)
 
     def string(self) -> str:
-        """A (nullable) string; null reads as the empty string."""
+        """Return a nullable string. Null becomes the empty string."""
         size = max(self.int16(), 0)
         self.position += size
         return str(self.data[self.position - size : self.position], "utf-8")
 
     def bytes(self) -> memoryview:
-        """Nullable bytes, not copied; null reads as no bytes."""
+        """Return nullable bytes without copying them. Null becomes no bytes."""
         size = max(self.int32(), 0)
         self.position += size
         return self.data[self.position - size : self.position]
 
     def count(self) -> int:
-        """An array's length; a null array has none."""
+        """Return the length of an array, or 0 for a null array."""
         return max(self.int32(), 0)
 
 
@@ -87,7 +87,7 @@ def string(value: str) -> bytes:
 
 
 def request(api_key: int, version: int, body: bytes, correlation_id: int = 0) -> bytearray:
-    """One whole frame with its length prefix; mutable, so that a prebuilt one can get its next correlation id."""
+    """Return a frame with its length prefix, mutable so that a prebuilt frame can get its next correlation id."""
     header = struct.pack(">hhi", api_key, version, correlation_id) + string("bench")
     return bytearray(struct.pack(">i", len(header) + len(body)) + header + body)
 
@@ -95,7 +95,7 @@ def request(api_key: int, version: int, body: bytes, correlation_id: int = 0) ->
 # Record batches
 
 _STRIDE = 7_919
-"""A prime: the sizes of mixed values look arbitrary."""
+"""A prime number, which makes the sizes of mixed values look arbitrary."""
 
 
 def varint(value: int) -> bytes:
@@ -109,10 +109,10 @@ def varint(value: int) -> bytes:
 
 
 def record_batch(value_size: int, batch_bytes: int = 0, *, are_mixed: bool = False) -> tuple[bytes, int]:
-    """One uncompressed batch (magic 2) of null-key records as large as `batch_bytes` allows, and its number of records.
+    """Return an uncompressed batch (magic 2) of null-key records, at most `batch_bytes` large, and its record count.
 
-    With `batch_bytes` 0 it holds one record. Values that `are_mixed` have from 0.5 to 1.5 times the size.
-    The bytes are valid in every respect (CRC32C, lengths, deltas), so a broker that checks them all accepts them.
+    With `batch_bytes` 0, it has one record. Values that `are_mixed` have 0.5 to 1.5 times the size. The bytes are
+    entirely valid (CRC32C, lengths, deltas), so a broker that checks them accepts the batch.
     """
     content = b"0123456789abcdef" * (value_size // 8 + 1)
     records = bytearray()
@@ -148,7 +148,11 @@ def batch_header(data: Bytes, position: int = 0) -> BatchHeader:
 
 
 def check_batch(data: memoryview) -> None:
-    """Raises WireError unless the batch at the start of `data` is whole and its CRC32C is right."""
+    """Check that the batch at the start of `data` is complete and has the right CRC32C.
+
+    Raises:
+        WireError: It is incomplete or damaged.
+    """
     header = batch_header(data)
     if len(data) < header.size or crc32c.crc32c(data[21 : header.size]) != header.crc:
         raise WireError("a fetched batch is not the batch that was produced")
@@ -164,7 +168,11 @@ def produce_request(topic: str, partition: int, batch: bytes, acks: int = -1) ->
 
 
 def produced_offset(response: Bytes) -> int:
-    """The base offset that the broker gave the one batch of the request. Raises WireError for an error code."""
+    """Return the base offset that the broker assigned to the request's only batch.
+
+    Raises:
+        WireError: The response has an error code.
+    """
     reader = Reader(response)
     reader.int32()  # correlation id
     reader.count()
@@ -181,7 +189,7 @@ def produced_offset(response: Bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class FetchRange:
-    """One partition of a fetch request: from `offset`, at most `max_bytes`."""
+    """One partition of a fetch request, from `offset`, with at most `max_bytes`."""
 
     partition: int
     offset: int
@@ -190,7 +198,7 @@ class FetchRange:
 
 @dataclass(frozen=True, slots=True)
 class FetchOptions:
-    """The fields of a fetch request that are not about one partition. Milliseconds and bytes."""
+    """The fields of a fetch request that apply to all partitions, in milliseconds and bytes."""
 
     version: int = 11
     max_wait: int = 500
@@ -201,7 +209,7 @@ class FetchOptions:
 
 
 def fetch_request(topic: str, ranges: Sequence[FetchRange], options: FetchOptions) -> bytearray:
-    """Without ranges the topic is left out as well: the incremental fetch of a session in which nothing changed."""
+    """Return a fetch request. Without ranges it has no topic, like the fetch of a session without changes."""
     body = struct.pack(">iiiib", -1, options.max_wait, options.min_bytes, options.max_bytes, 0)
     body += struct.pack(">iii", options.session_id, options.session_epoch, 1 if ranges else 0)
     if ranges:
@@ -233,7 +241,7 @@ class Fetched:
 
 
 def fetched(response: Bytes, version: int) -> Fetched:
-    """Decodes a whole fetch response (v7 to v11); record bytes are not copied."""
+    """Decode a whole fetch response (v7 to v11) without copying record bytes."""
     reader = Reader(response)
     reader.int32()  # correlation id
     reader.int32()  # throttle time
@@ -253,7 +261,7 @@ def fetched(response: Bytes, version: int) -> Fetched:
 
 
 def fetch_prefix_size(topic: str) -> int:
-    """Bytes before the first record byte in a v11 response of one partition that lists no aborted transactions."""
+    """Return the bytes before the records in a v11 response with one partition and no aborted transactions."""
     return 4 + 4 + 4 + 2 + 4 + 4 + len(string(topic)) + 4 + 4 + 2 + 8 + 8 + 8 + 4 + 4 + 4
 
 
@@ -261,7 +269,7 @@ def fetch_prefix_size(topic: str) -> int:
 
 
 class Connection:
-    """One blocking connection. `exchange` sends a body and returns the response after its length prefix."""
+    """A blocking connection. `exchange` sends a body and returns the response after its length prefix."""
 
     def __init__(self, address: tuple[str, int], timeout: float = 60.0) -> None:
         self.socket = socket.create_connection(address, timeout)
@@ -285,12 +293,12 @@ class Connection:
         return data
 
     def receive(self) -> bytearray:
-        """One response frame without its length prefix; it begins with the correlation id."""
+        """Return one response frame without its length prefix, from the correlation id on."""
         size: int = struct.unpack(">i", self.receive_exactly(4))[0]
         return self.receive_exactly(size)
 
     def exchange(self, api_key: int, version: int, body: bytes) -> Reader:
-        """Sends one request and returns a reader that stands behind the response's correlation id."""
+        """Send one request, and return a reader that is positioned after the response's correlation id."""
         self._correlation_id += 1
         self.socket.sendall(request(api_key, version, body, self._correlation_id))
         reader = Reader(self.receive())
@@ -299,7 +307,7 @@ class Connection:
         return reader
 
     def api_keys(self) -> set[int]:
-        """The API keys that the broker advertises (ApiVersions v0)."""
+        """Return the API keys that the broker advertises (ApiVersions v0)."""
         reader = self.exchange(API_VERSIONS, 0, b"")
         if error := reader.int16():
             raise WireError(f"ApiVersions was answered with error code {error}")
@@ -310,11 +318,11 @@ class Connection:
         return keys
 
     def brokers(self) -> list[tuple[str, int]]:
-        """The brokers of a Metadata v1 answer for no topics."""
+        """Return the brokers of a Metadata v1 response for no topics."""
         return _read_brokers(self.exchange(METADATA, 1, struct.pack(">i", 0)))
 
     def metadata(self, topics: Sequence[str]) -> int:
-        """Asks for these topics (Metadata v1, which may create them) and counts the partitions that have a leader."""
+        """Request these topics with Metadata v1, which may create them, and count the partitions with a leader."""
         reader = self.exchange(METADATA, 1, struct.pack(">i", len(topics)) + b"".join(map(string, topics)))
         _read_brokers(reader)
         reader.int32()  # controller
@@ -331,7 +339,11 @@ class Connection:
         return led
 
     def await_partitions(self, topics: Sequence[str], partitions: int, timeout: float = 60.0) -> None:
-        """Returns once these topics show `partitions` partitions with a leader. Raises WireError after `timeout` s."""
+        """Wait until these topics have `partitions` partitions with a leader.
+
+        Raises:
+            WireError: `timeout` seconds have passed.
+        """
         deadline = time.monotonic() + timeout
         while (led := self.metadata(topics)) < partitions:
             if time.monotonic() > deadline:
@@ -339,7 +351,11 @@ class Connection:
             time.sleep(0.005)
 
     def create_topics(self, topics: Sequence[str], partitions: int, configs: Mapping[str, str] | None = None) -> None:
-        """CreateTopics v2 with replication factor 1. Raises WireError if one topic is refused."""
+        """Create topics with replication factor 1 (CreateTopics v2).
+
+        Raises:
+            WireError: A topic was refused.
+        """
         body = struct.pack(">i", len(topics))
         overrides = configs or {}
         for topic in topics:
@@ -353,7 +369,11 @@ class Connection:
                 raise WireError(f"CreateTopics for {topic} was answered with error code {error} {message}")
 
     def delete_topics(self, topics: Sequence[str]) -> None:
-        """DeleteTopics v1. Raises WireError if one topic is refused."""
+        """Delete topics (DeleteTopics v1).
+
+        Raises:
+            WireError: A topic was refused.
+        """
         body = struct.pack(">i", len(topics)) + b"".join(map(string, topics)) + struct.pack(">i", 60_000)
         reader = self.exchange(DELETE_TOPICS, 1, body)
         reader.int32()  # throttle time
@@ -363,7 +383,7 @@ class Connection:
                 raise WireError(f"DeleteTopics for {topic} was answered with error code {error}")
 
     def offset(self, topic: str, partition: int, timestamp: int = LATEST) -> int:
-        """ListOffsets v1 for one partition; `timestamp` is LATEST or EARLIEST."""
+        """Return an offset of one partition (ListOffsets v1). `timestamp` is LATEST or EARLIEST."""
         body = struct.pack(">ii", -1, 1) + string(topic) + struct.pack(">iiq", 1, partition, timestamp)
         reader = self.exchange(LIST_OFFSETS, 1, body)
         reader.count()
@@ -386,6 +406,6 @@ def _read_brokers(reader: Reader) -> list[tuple[str, int]]:
 
 
 def response_sizes(buffer: Bytes) -> tuple[int, int]:
-    """The size and the correlation id at the start of a response frame."""
+    """Return the size and the correlation id at the start of a response frame."""
     size, correlation_id = _RESPONSE_HEADER.unpack_from(buffer)
     return size, correlation_id

@@ -12,7 +12,7 @@ import sys
 
 
 def raise_descriptor_limit() -> None:
-    """Raise the limit of open files as far as sensible: a thousand connections need as many descriptors."""
+    """Raise the limit of open files as far as allowed, because a thousand connections need as many descriptors."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = 20_000 if hard == resource.RLIM_INFINITY else min(hard, 20_000)
     if soft == resource.RLIM_INFINITY or soft >= limit:

@@ -34,7 +34,7 @@ class _Message(ctypes.Structure):
 
 
 def _functions() -> ctypes.CDLL:
-    """The extension module is linked against librdkafka, so a look-up in it finds librdkafka's functions."""
+    """Return librdkafka's functions, looked up in the extension module, which is linked against it."""
     library = ctypes.CDLL(cimpl.__file__)
     pointer, size, text = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p
     signatures: dict[str, tuple[Any, list[Any]]] = {
@@ -57,7 +57,7 @@ def _functions() -> ctypes.CDLL:
 
 
 class BatchProducer:
-    """Produces one value many times to partition 0 of a topic. `settings` are librdkafka's."""
+    """Produces one value many times to partition 0 of a topic. `settings` are passed to librdkafka."""
 
     def __init__(self, settings: Mapping[str, str], topic: str, value: bytes) -> None:
         self._library = _functions()
@@ -76,7 +76,11 @@ class BatchProducer:
             message.payload, message.len = ctypes.addressof(self._value), len(value)
 
     def produce(self, count: int) -> None:
-        """Queues `count` records. Raises BufferError if the client's queue cannot take them."""
+        """Queue `count` records.
+
+        Raises:
+            BufferError: The client's queue has no room for them.
+        """
         for start in range(0, count, _BATCH):
             size = min(_BATCH, count - start)
             queued = self._library.rd_kafka_produce_batch(self._topic, 0, _COPY, self._messages, size)
@@ -84,7 +88,11 @@ class BatchProducer:
                 raise BufferError(f"only {queued} of {size} records were queued")
 
     def flush(self, timeout: float) -> None:
-        """Returns when every queued record is acknowledged or has failed. Raises TimeoutError after `timeout` s."""
+        """Wait until every queued record is acknowledged or has failed.
+
+        Raises:
+            TimeoutError: `timeout` seconds have passed.
+        """
         if self._library.rd_kafka_flush(self._client, int(timeout * 1000)):
             raise TimeoutError(f"records are still queued after {timeout:.0f} s")
 

@@ -15,7 +15,7 @@ _CLEANED = ".cleaned"
 
 
 def keyed_batch(first_key: int, count: int, value_size: int) -> bytes:
-    """One batch whose records have the keys `first_key`.. as eight digits, and a value each."""
+    """Return one batch of records with the keys from `first_key` on, as eight digits, and one value each."""
     now = int(time.time() * 1000)
     records = bytearray()
     value = b"v" * value_size
@@ -28,7 +28,7 @@ def keyed_batch(first_key: int, count: int, value_size: int) -> bytes:
 
 
 def fill(address: Address, pid: int, topic: str, *, total_bytes: int, keys: int, value_size: int) -> dict[str, float]:
-    """Writes all keys over and over to partition 0 until `total_bytes` are there."""
+    """Write all keys to partition 0 repeatedly, until the log has `total_bytes`."""
     each = 500
     frames = [wire.produce_request(topic, 0, keyed_batch(first, each, value_size)) for first in range(0, keys, each)]
     sent = number = 0
@@ -46,10 +46,11 @@ def fill(address: Address, pid: int, topic: str, *, total_bytes: int, keys: int,
 def ping_while_cleaning(
     address: Address, pid: int, topic: str, *, directory: str, seconds: float, calm_pings: int
 ) -> dict[str, float]:
-    """One-record produce requests one after the other, until the cleaner of the partition at `directory` is done.
+    """Send one-record Produce requests, one at a time, until the cleaner of the partition at `directory` is done.
 
-    `idle` and `busy` are the p99 in microseconds of those while no cleaned file was there and while one was; `pings`
-    counts the latter. Ends when there has been cleaning and then none for a second, or after `seconds`.
+    `idle` is the p99, in microseconds, of the requests sent while no cleaned file existed, and `busy` that of the
+    others. `pings` counts the latter. The function returns once the cleaner has run and then paused for a second, or
+    after `seconds`.
     """
     frame = wire.produce_request(topic, 0, wire.record_batch(100)[0])
     idle: list[float] = []

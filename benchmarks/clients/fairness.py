@@ -28,7 +28,7 @@ _PROBE = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
 
 class _Probe:
-    """Asks ApiVersions v0 on its own connection; `times` are (moment of the request, seconds until its answer)."""
+    """Requests ApiVersions v0 on its own connection. `times` has each request's moment and the seconds it took."""
 
     def __init__(self, address: Address) -> None:
         self._socket = socket.create_connection(address, timeout=TIMEOUT_S)
@@ -36,7 +36,7 @@ class _Probe:
         self.times: list[tuple[float, float]] = []
 
     def ask_until(self, done: threading.Event, settle: float) -> None:
-        """Send requests until `done` is set, and for `settle` seconds after that."""
+        """Send requests until `done` is set, and then for another `settle` seconds."""
         while not done.is_set():
             self._ask()
             time.sleep(_PAUSE_S)
@@ -65,7 +65,7 @@ class _Probe:
 
 
 class _Attacker(threading.Thread):
-    """Sends the attack. Its system calls leave this process's interpreter to the probe."""
+    """Sends the attack. The probe can use this process's interpreter while the attack is in system calls."""
 
     def __init__(self, attack: Attack, frames: list[bytes], address: Address) -> None:
         super().__init__(daemon=True)
@@ -123,7 +123,7 @@ class _Attacker(threading.Thread):
 
 
 def _receive_response(source: socket.socket) -> bytes:
-    """Return one complete response including its length."""
+    """Return one complete response, including its length prefix."""
     data = bytearray()
     size = 4
     while len(data) < size:
@@ -139,10 +139,10 @@ def _receive_response(source: socket.socket) -> bytes:
 def attack(
     address: Address, pid: int, case: str, *, size: int, sasl: list[Any], control: list[Any], hold: str | None
 ) -> dict[str, Any]:
-    """Return the probe's waits in ms while a case's requests are served, and their cost for the broker.
+    """Return the probe's waits in ms while a case's requests are served, and the broker's costs.
 
-    `cpu` is in ms, `sent` in KB. `peak` and `left` are increases of memory in MB. `hold` is the longest turn of the
-    event loop in CPU ms, if known. `outcome` summarizes the responses in a word or two.
+    `cpu` is in ms, and `sent` in KB. `peak` and `left` are increases of memory in MB. `hold` is the longest turn of the
+    event loop in CPU ms, if known. `outcome` summarizes the responses in one or two words.
     """
     chosen = BY_NAME[case]
     probe = _Probe(address)
@@ -205,7 +205,7 @@ def _peak(pid: int) -> int:
 
 
 def _outcome(made: Attack, attacker: _Attacker) -> str:
-    """Return the two most frequent error codes of the responses, or how the attack ended without responses."""
+    """Return the two most frequent error codes of the responses, or the way the attack ended if there were none."""
     if not made.is_answered:
         return "waits"
     if made.at == "control":
@@ -220,7 +220,7 @@ def _outcome(made: Attack, attacker: _Attacker) -> str:
 
 
 def _names(response: Any) -> Iterator[str]:
-    """The names of all error codes in a response."""
+    """Return the names of all error codes in a response."""
     for field in fields(response):
         value = getattr(response, field.name)
         if field.name.endswith("error_code"):

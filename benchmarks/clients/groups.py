@@ -13,11 +13,11 @@ from benchmarks.clients.raw import Address, Stopwatch, percentile
 _JOIN_GROUP, _SYNC_GROUP, _HEARTBEAT, _OFFSET_COMMIT, _OFFSET_FETCH, _FIND_COORDINATOR = 11, 14, 12, 8, 9, 10
 _REBALANCE_IN_PROGRESS = 27
 _NOT_READY = {14, 15, 16}
-"""The coordinator is loading, is missing, or has moved. Kafka returns these errors for a while after it is found."""
+"""The coordinator is loading, is missing, or has moved. Kafka returns these errors for a while after it was found."""
 _SESSION_TIMEOUT_MS = 45_000
 _TIMEOUT = 60.0
 _SETTLING_S = 2.0
-"""Seconds until the first fetches of all sessions, which can be answered earlier, are finished."""
+"""The seconds until the first fetches of all sessions, which can be answered early, have ended."""
 
 
 # The first assignment
@@ -26,7 +26,7 @@ _SETTLING_S = 2.0
 def first_assignment(address: Address, pid: int, topic: str, *, client: str, count: int) -> dict[str, float]:
     """Return the median milliseconds from creating a consumer in a new group to its first assignment.
 
-    `p50` is the time until it gets an assignment, and `with_partitions` until it gets one that is not empty.
+    `p50` is the time until any assignment, and `with_partitions` the time until an assignment that is not empty.
     """
     servers = f"{address[0]}:{address[1]}"
     join = {"librdkafka": _join_librdkafka, "kafka-python": _join_kafka_python}[client]
@@ -38,7 +38,7 @@ def first_assignment(address: Address, pid: int, topic: str, *, client: str, cou
 
 
 class _Assignments:
-    """The times of the first assignment, and of the first one with partitions."""
+    """The times of the first assignment, and of the first assignment with partitions."""
 
     def __init__(self) -> None:
         self._begin = time.perf_counter()
@@ -93,13 +93,13 @@ def _join_kafka_python(servers: str, topic: str, group: str) -> tuple[float, flo
 
 
 def heartbeats(address: Address, pid: int, topic: str, *, groups: int, seconds: float) -> dict[str, float]:
-    """Return the broker's CPU time for groups of two members with a connection and a heartbeat every 3 s each."""
+    """Return the broker's CPU time for groups of two members, with a connection and a heartbeat every 3 s each."""
     pairs = [_Group(address, f"live-{number}", topic) for number in range(groups)]
     return keep_alive(pid, [member for pair in pairs for member in pair.members], 3.0, seconds, _one_answer)
 
 
 def idle_consumers(address: Address, pid: int, topic: str, *, consumers: int, seconds: float) -> dict[str, float]:
-    """Return the broker's CPU time for consumers whose fetches, in sessions, wait for 500 ms and return nothing."""
+    """Return the broker's CPU time for consumers in fetch sessions whose fetches return nothing after 500 ms."""
     everything = [wire.FetchRange(0, 0, 1 << 20)]
     with contextlib.ExitStack() as stack:
         selector = stack.enter_context(selectors.DefaultSelector())
@@ -128,9 +128,10 @@ def keep_alive(
     seconds: float,
     check: Callable[[bytes], None],
 ) -> dict[str, float]:
-    """Send each member's frame every `interval` seconds, and close the connections. Return the broker's CPU time.
+    """Send each member's frame every `interval` seconds, then close the connections.
 
-    `check` gets each response with its size, and raises WireError if it is wrong.
+    Return the broker's CPU time. `check` is called with each response and its size, and raises WireError if the
+    response is wrong.
     """
     try:
         with selectors.DefaultSelector() as selector:
@@ -163,7 +164,7 @@ def _one_answer(data: bytes) -> None:
 
 
 class _Group:
-    """Two members that have joined and share the topic, each with its connection and its heartbeat."""
+    """Two members that have joined and share the topic. Each has its own connection and heartbeat."""
 
     def __init__(self, address: Address, name: str, topic: str) -> None:
         first, second = wire.Connection(address), wire.Connection(address)
@@ -198,7 +199,11 @@ class _Group:
 
 
 def await_coordinator(connection: wire.Connection, group: str) -> None:
-    """Return when the group has a coordinator. Raise WireError after a minute."""
+    """Wait until the group has a coordinator.
+
+    Raises:
+        WireError: There is no coordinator after a minute.
+    """
     deadline = time.monotonic() + _TIMEOUT
     while error := connection.exchange(_FIND_COORDINATOR, 0, wire.string(group)).int16():
         if time.monotonic() > deadline:
@@ -225,7 +230,7 @@ def _join(connection: wire.Connection, group: str, member: str, topic: str) -> w
 
 
 def _joined(reader: wire.Reader) -> tuple[str, int]:
-    """(member id, generation) of a JoinGroup v2 answer."""
+    """Return the member id and the generation in a JoinGroup v2 response."""
     reader.int32()  # throttle time
     if error := reader.int16():
         raise wire.WireError(f"JoinGroup was answered with error code {error}")
@@ -236,7 +241,7 @@ def _joined(reader: wire.Reader) -> tuple[str, int]:
 
 
 def offset_fetch(address: Address, pid: int, topics: list[str], *, partitions: int, count: int) -> dict[str, float]:
-    """Return the CPU us of OffsetFetch for a hundred partitions of a group, and for all that it has committed."""
+    """Return the CPU us of OffsetFetch for a hundred partitions of a group, and for all committed partitions."""
     group = f"committed-{uuid.uuid4().hex}"
     with wire.Connection(address) as connection:
         await_coordinator(connection, group)
@@ -282,7 +287,7 @@ def _asked(group: str, topics: list[str], partitions: int) -> bytes:
 
 
 def _fetch_offsets(connection: wire.Connection, pid: int, body: bytes, count: int) -> float:
-    """CPU us of one request, the median of `count`."""
+    """Return the median CPU time of `count` requests, in us."""
     samples: list[float] = []
     for _ in range(count):
         watch = Stopwatch(pid)

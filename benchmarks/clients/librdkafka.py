@@ -24,10 +24,10 @@ def _bootstrap(address: Address) -> str:
 def produce(
     address: Address, pid: int, topic: str, record_size: int, total_bytes: int, *, scratch: str
 ) -> dict[str, float]:
-    """Times a producer from the first record queued to the last one acknowledged.
+    """Time a producer from the first queued record to the last acknowledgement.
 
-    One record before the clock starts lets the client connect. The client's queue is large enough for everything, so
-    it never refuses a record; deliveries are checked by the log's end offset.
+    Before the clock starts, one record lets the client connect. The client's queue has room for all records, so it
+    never refuses one. The log end offset shows whether all were delivered.
     """
     count = total_bytes // record_size
     settings = {
@@ -67,9 +67,9 @@ def _consumer(address: Address, topic: str, offset: int) -> Consumer:
 
 
 def consume(address: Address, pid: int, topic: str, record_size: int, count: int) -> dict[str, float]:
-    """Times a consumer from its assignment to the beginning of partition 0 until it has `count` records.
+    """Time a consumer from its assignment to the start of partition 0 until it has `count` records.
 
-    Records are taken 500 at a time, and their sizes are added up and checked.
+    Records are taken 500 at a time. Their sizes are added up and checked.
     """
     watch = Stopwatch(pid)
     consumer = _consumer(address, topic, 0)  # OFFSET_BEGINNING would add librdkafka's half second for looking it up
@@ -96,11 +96,11 @@ def _size(message: Message) -> int:
 
 
 def tail_latency(address: Address, pid: int, topic: str, count: int, seconds: float) -> dict[str, float]:
-    """From produce() to the record's return from poll(), one record at a time, `p50` and `p99` in milliseconds.
+    """Measure the time from produce() to the return of the record from poll(), one record at a time.
 
-    One producer without linger and one consumer that waits at the end of partition 0, in one process and so on one
-    clock. A random pause of up to 2 ms before each record lets the consumer's next fetch reach the broker, as a
-    consumer at the tail has it. Stops after `seconds`.
+    `p50` and `p99` are in milliseconds. A producer without linger and a consumer that waits at the end of partition 0
+    run in one process, and therefore use the same clock. Before each record, a random pause of up to 2 ms lets the
+    consumer's next fetch reach the broker first, as for any consumer at the end of a log. Stop after `seconds`.
     """
     producer = Producer({"bootstrap.servers": _bootstrap(address), "linger.ms": 0})
     consumer = _consumer(address, topic, OFFSET_END)
@@ -128,7 +128,7 @@ def tail_latency(address: Address, pid: int, topic: str, count: int, seconds: fl
 
 
 def _meet(producer: Producer, consumer: Consumer, topic: str) -> None:
-    """Send records until the consumer, which starts at the log's end, receives them, and consume all of them."""
+    """Send records until the consumer, which starts at the end of the log, receives one. Then consume the others."""
     deadline = time.monotonic() + 30
     sent = got = 0
     while not got:

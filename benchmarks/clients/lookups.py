@@ -1,4 +1,4 @@
-"""Clients that look things up in a long log: by offset and by time."""
+"""Clients that search a long log by offset and by time."""
 
 import random
 import struct
@@ -13,11 +13,11 @@ from benchmarks.clients.raw import Address, Stopwatch, percentile
 _BASE_TIMESTAMP, _MAX_TIMESTAMP, _CRC, _CRC_COVERS_FROM = 27, 35, 17, 21
 _STEP_MS = 1_000
 _FIRST_MS = 1_700_000_000_000
-"""The time of the first batch. Each further one is a second later, so its time identifies each batch."""
+"""The time of the first batch. Each further batch is a second later, so a time identifies its batch."""
 
 
 def fill(address: Address, pid: int, topic: str, *, total_bytes: int, batch_bytes: int = 64_000) -> dict[str, float]:
-    """Produces batches of 1 KB records to partition 0, a second of record time apart. Tells batches and records."""
+    """Produce batches of 1 KB records to partition 0, a second of record time apart, and return both counts."""
     plain, records = wire.record_batch(1_024, batch_bytes)
     batch = bytearray(plain)
     count = max(total_bytes // len(batch), 1)
@@ -34,9 +34,10 @@ def fill(address: Address, pid: int, topic: str, *, total_bytes: int, batch_byte
 
 
 def look_up(address: Address, pid: int, topic: str, *, batches: int, records: int, count: int) -> dict[str, float]:
-    """Microseconds of a fetch of one batch at a random offset, and of ListOffsets for a random time; p50 of `count`.
+    """Return the microseconds of fetching one batch at a random offset, and of ListOffsets for a random time.
 
-    Every answer is checked: the batch holds the offset, and the offset belongs to the time.
+    Each is the median of `count`. Every response is checked: the batch contains the offset, and the offset has the
+    time.
     """
     chance = random.Random(7)
     each = records // batches

@@ -20,7 +20,7 @@ _MEGABYTE = 1_000_000
 
 
 class Stopwatch:
-    """Wall time, the broker's CPU time and this thread's CPU time from construction to `read`."""
+    """Wall time, the broker's CPU time and this thread's CPU time, from construction until `read`."""
 
     def __init__(self, pid: int) -> None:
         self._meter = Meter(pid)
@@ -38,7 +38,7 @@ class Stopwatch:
 
 
 def percentile(ordered: list[float], share: float) -> float:
-    """The value below which `share` of the sorted values lie (nearest rank)."""
+    """Return the value below which `share` of the sorted values lie (nearest rank)."""
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
 
 
@@ -55,10 +55,10 @@ def produce(  # noqa: PLR0913 - what is produced, and how
     in_flight: int = 5,
     scratch: str | None = None,
 ) -> dict[str, float]:
-    """Sends the same batch over and over to one partition over one connection, with `in_flight` requests unanswered.
+    """Send the same batch repeatedly to one partition over one connection, with `in_flight` unanswered requests.
 
-    `bytes` are bytes of batches. Where records `are_mixed`, they have different sizes.
-    With `scratch`, a directory on the log's disk, the page cache is settled first.
+    `bytes` are the bytes of batches. Records that `are_mixed` have different sizes. `scratch` is a directory on the
+    disk of the log. If it is given, the page cache is settled first.
     """
     batch, records = wire.record_batch(record_size, batch_bytes, are_mixed=are_mixed)
     frame = wire.produce_request(topic, partition, batch)
@@ -85,7 +85,7 @@ def produce(  # noqa: PLR0913 - what is produced, and how
 
 
 class _RangeReader:
-    """Fetches one partition over and over from `first` to `end`; all batches have one size and record count."""
+    """Fetches one partition repeatedly from `first` to `end`. All batches have the same size and record count."""
 
     def __init__(self, connection: wire.Connection, topic: str, max_bytes: int) -> None:
         self._socket = connection.socket
@@ -105,7 +105,7 @@ class _RangeReader:
         )
 
     def _check_in_full(self, connection: wire.Connection) -> None:
-        """Before anything is timed, one answer is decoded and its first batch's CRC checked."""
+        """Decode one response and check the CRC of its first batch, before anything is timed."""
         connection.socket.sendall(self._request())
         response = wire.fetched(connection.receive(), 11)
         (partition,) = response.partitions
@@ -116,7 +116,7 @@ class _RangeReader:
         self._batch_size, self._batch_records = header.size, header.records
 
     def fetch(self) -> int:
-        """One fetch; the answer is received and dropped. Returns the bytes of whole batches in it."""
+        """Send one fetch, discard the response, and return the bytes of its whole batches."""
         if self.offset >= self.end:
             self.offset = self.first
         self._socket.sendall(self._request())
@@ -141,9 +141,9 @@ class _RangeReader:
 
 
 def fetch(address: Address, pid: int, topic: str, max_bytes: int, total_bytes: int) -> dict[str, float]:
-    """Fetches partition 0 over one connection, one request at a time, and drops the bytes.
+    """Fetch partition 0 over one connection, one request at a time, and discard the bytes.
 
-    When the partition's end is reached it begins at its start again.
+    At the end of the partition, continue at its start.
     """
     with wire.Connection(address) as connection:
         reader = _RangeReader(connection, topic, max_bytes)
@@ -156,7 +156,7 @@ def fetch(address: Address, pid: int, topic: str, max_bytes: int, total_bytes: i
 
 
 def _ping(connection: wire.Connection, frame: bytearray, count: int) -> list[float]:
-    """Microseconds of each of `count` produce requests, one after the other."""
+    """Return the microseconds of each of `count` Produce requests, one at a time."""
     times = array("d", bytes(8 * count))
     sock, clock = connection.socket, time.perf_counter
     buffer = bytearray(4096)
@@ -174,9 +174,9 @@ def _ping(connection: wire.Connection, frame: bytearray, count: int) -> list[flo
 
 
 def ping_pong(address: Address, pid: int, topic: str, count: int) -> dict[str, float]:
-    """One-record produce requests over one connection, each sent when the one before is answered.
+    """Send one-record Produce requests over one connection, each after the previous response.
 
-    `p50` and `p99` are microseconds.
+    `p50` and `p99` are in microseconds.
     """
     frame = wire.produce_request(topic, 0, wire.record_batch(100)[0])
     with wire.Connection(address) as connection:
@@ -191,7 +191,7 @@ def ping_pong(address: Address, pid: int, topic: str, count: int) -> dict[str, f
 class _Pipe:
     """One pipelined connection.
 
-    `ring` holds prebuilt requests with consecutive correlation ids, and its first ones again at the end.
+    `ring` holds prebuilt requests with consecutive correlation ids. Its first requests are repeated at the end.
     """
 
     socket: socket.socket
@@ -210,9 +210,9 @@ def pipelined(
     depth: int = 32,
     seconds: float = 2.0,
 ) -> dict[str, float]:
-    """One-record produce requests over many connections with `depth` unanswered on each, for about `seconds`.
+    """Send one-record Produce requests over many connections for about `seconds`, with `depth` unanswered on each.
 
-    Connection i writes to partition i modulo `partitions`. A response sets off as many requests as it answers.
+    Connection i writes to partition i modulo `partitions`. Each response is followed by as many requests as it answers.
     """
     ring_size = 1024
     batch = wire.record_batch(100)[0]
@@ -253,7 +253,7 @@ def pipelined(
 
 
 def _warm_connection(control: wire.Connection, topic: str, batch: bytes) -> tuple[int, int]:
-    """The sizes of a request and of its answer, which all the others share."""
+    """Return the sizes of a request and of its response. All other requests and responses have the same sizes."""
     frame = wire.produce_request(topic, 0, batch)
     control.socket.sendall(frame)
     response = control.receive()
@@ -281,10 +281,11 @@ def _closed() -> int:
 def idle_connections(
     address: Address, pid: int, topic: str, *, connections: int, count: int, pairs: int
 ) -> dict[str, float]:
-    """The cost of idle connections: `rss` bytes for all, and ping-pong p99 microseconds without and with them.
+    """Measure the cost of idle connections.
 
-    Each connection asks ApiVersions once, so that the broker has served it. Without and with alternate `pairs` times;
-    `ratio` is the median of the pairs' ratios.
+    `rss` is the memory in bytes for all connections. The ping-pong p99, in microseconds, is measured without and with
+    them. Each connection sends one ApiVersions, so that the broker has served it. Measurements without and with idle
+    connections alternate `pairs` times, and `ratio` is the median ratio of the pairs.
     """
     frame = wire.produce_request(topic, 0, wire.record_batch(100)[0])
     meter = Meter(pid)
@@ -311,17 +312,20 @@ def idle_connections(
 
 
 def _served_connection(address: Address) -> wire.Connection:
-    """Opened one after the other: a broker's backlog is short (50 in Kafka), and a dropped SYN costs a second."""
+    """Open a connection and wait for its first response.
+
+    A broker's backlog is short (50 in Kafka), and a dropped SYN costs a second.
+    """
     connection = wire.Connection(address)
     connection.api_keys()
     return connection
 
 
 def session_bytes(address: Address, pid: int, topic: str, *, partitions: int, count: int) -> dict[str, float]:
-    """Bytes of one idle fetch over `partitions` empty partitions, without a session and in one (KIP-227, Fetch v7).
+    """Measure an idle fetch of `partitions` empty partitions, without a session and in one (KIP-227, Fetch v7).
 
-    Request and response are counted apart, with their length prefixes. Also the broker's CPU microseconds for each
-    kind of fetch.
+    The bytes of request and response are counted separately, with their length prefixes. The broker's CPU time for each
+    kind of fetch is in microseconds.
     """
     ranges = [wire.FetchRange(index, 0, 1024 * 1024) for index in range(partitions)]
     with wire.Connection(address) as connection:
@@ -359,7 +363,7 @@ def _idle_fetch(connection: wire.Connection, request: bytearray) -> tuple[int, w
 
 
 def _await_usable(connection: wire.Connection, topic: str, partitions: int, timeout: float = 60.0) -> None:
-    """Returns when a fetch has no error for any partition: Kafka names leaders before it has made their logs."""
+    """Wait until a fetch succeeds for all partitions, because Kafka names leaders before it has created their logs."""
     ranges = [wire.FetchRange(index, 0, 1024 * 1024) for index in range(partitions)]
     request = wire.fetch_request(topic, ranges, wire.FetchOptions(version=7, max_wait=0, min_bytes=0))
     deadline = time.monotonic() + timeout
@@ -376,9 +380,9 @@ def _await_usable(connection: wire.Connection, topic: str, partitions: int, time
 
 
 def many_partitions(address: Address, pid: int, *, partitions: int, topics: int, repeats: int) -> dict[str, float]:
-    """Creates `partitions` partitions as one topic, then as many again spread over `topics` topics, in seconds.
+    """Create `partitions` partitions as one topic, then as many again in `topics` topics, and return the seconds.
 
-    `metadata_...` are the median milliseconds of asking for all of either.
+    `metadata_...` are the median milliseconds of a Metadata request for all topics of either kind.
     """
     many = [f"many-{number}" for number in range(topics)]
     with wire.Connection(address) as connection:
@@ -404,7 +408,7 @@ def many_partitions(address: Address, pid: int, *, partitions: int, topics: int,
 
 
 def _metadata_ms(connection: wire.Connection, topics: list[str], repeats: int) -> float:
-    """Median time to the last byte of the answer; it is not decoded within the time."""
+    """Return the median time to the last byte of the response. Decoding is not included."""
     body = struct.pack(">i", len(topics)) + b"".join(map(wire.string, topics))
     frame = wire.request(wire.METADATA, 1, body)
     times: list[float] = []

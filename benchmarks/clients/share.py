@@ -1,6 +1,6 @@
-"""A member of a share group on a raw socket: what acquiring and acknowledging records costs beside a plain fetch.
+"""A member of a share group on a raw socket, to compare acquiring and acknowledging records with a plain fetch.
 
-ShareGroupHeartbeat v1 and ShareFetch v1 (KIP-932), as Kafka 4.1 and later serve them.
+It sends ShareGroupHeartbeat v1 and ShareFetch v1 (KIP-932), which Kafka 4.1 and later serve.
 """
 
 import struct
@@ -42,7 +42,7 @@ class _Reader(wire.Reader):
         return value | byte << shift
 
     def compact_count(self) -> int:
-        """The length of an array, of a string or of bytes; null has none."""
+        """Return the length of an array, a string or bytes, and 0 for null."""
         return max(self.varint() - 1, 0)
 
     def skip_compact(self) -> None:
@@ -50,11 +50,11 @@ class _Reader(wire.Reader):
 
 
 class _Member:
-    """A member of a group; it has no partitions before `beat` has found some.
+    """A member of a group. It has no partitions until `beat` receives an assignment.
 
     Attributes:
-        connection: its own.
-        epoch: of the member.
+        connection: The member's own connection.
+        epoch: The member epoch.
     """
 
     def __init__(self, connection: wire.Connection, group: str, topic: str) -> None:
@@ -68,7 +68,7 @@ class _Member:
         groups.await_coordinator(connection, group)
 
     def _exchange(self, api_key: int, body: bytes) -> _Reader:
-        """Send a request with the header of flexible versions, and read the answer behind its first fields."""
+        """Send a request with the header of flexible versions, and read the response's first fields."""
         deadline = time.monotonic() + _TIMEOUT
         while (found := self._once(api_key, body))[0] in _NOT_READY and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -88,7 +88,7 @@ class _Member:
         return reader.int16(), reader
 
     def configure(self) -> None:
-        """Set `_CONFIGS` of the group."""
+        """Set `_CONFIGS` for the group."""
         configs = b"".join(
             _compact(name) + bytes((_SET,)) + _compact(value) + _NO_TAGS for name, value in _CONFIGS.items()
         )
@@ -96,7 +96,11 @@ class _Member:
         self._exchange(_ALTER_CONFIGS, _unsigned(2) + resource + b"\x00" + _NO_TAGS)
 
     def await_partitions(self) -> None:
-        """Send heartbeats until there is an assignment. WireError if there is none after a minute."""
+        """Send heartbeats until the member has an assignment.
+
+        Raises:
+            WireError: There is no assignment after a minute.
+        """
         deadline = time.monotonic() + _TIMEOUT
         while not self.beat():
             if time.monotonic() > deadline:
@@ -104,7 +108,7 @@ class _Member:
             time.sleep(0.05)
 
     def beat(self) -> bool:
-        """Send a heartbeat, which joins the group at first. Return whether the response has partitions of the topic."""
+        """Send a heartbeat, which joins the group at first. Return whether the response has the topic's partitions."""
         reader = self._exchange(_HEARTBEAT, self._heartbeat())
         reader.skip_compact()  # member id
         self.epoch = reader.int32()
@@ -125,7 +129,7 @@ class _Member:
         return _request(_HEARTBEAT, self._heartbeat())
 
     def fetch(self, held: list[_Acquired], max_wait_ms: int) -> tuple[list[_Acquired], int]:
-        """Accept the acquired records and acquire more. Return their offsets, and the size of their batches."""
+        """Accept the acquired records and acquire more. Return their offsets and the size of their batches."""
         body = _compact(self._group) + _compact(self._member)
         body += struct.pack(">iiiiii", self._session_epoch, max_wait_ms, 1, _MAX_BYTES, _MAX_RECORDS, _MAX_RECORDS)
         if held or not self._session_epoch:
@@ -172,7 +176,7 @@ def _partition(reader: _Reader) -> tuple[list[_Acquired], int]:
 
 
 def _request(api_key: int, body: bytes) -> bytes:
-    """A frame with the header of flexible versions."""
+    """Return a request frame with the header of flexible versions."""
     header = struct.pack(">hhi", api_key, _VERSION, 0) + wire.string("bench") + _NO_TAGS
     return struct.pack(">i", len(header) + len(body)) + header + body
 
@@ -189,7 +193,7 @@ def _compact(value: str) -> bytes:
 def fetch(
     address: raw.Address, pid: int, topic: str, *, record_size: int, batch_bytes: int, total_bytes: int
 ) -> dict[str, float]:
-    """A member acquires all records of partition 0 in order, and accepts each with its next request."""
+    """Have a member acquire all records of partition 0 in order, and accept them with its next request."""
     produced = int(raw.produce(address, pid, topic, record_size, total_bytes, batch_bytes=batch_bytes)["records"])
     with wire.Connection(address) as connection:
         member = _Member(connection, f"share-{uuid.uuid4().hex}", topic)
@@ -212,7 +216,7 @@ def fetch(
 def heartbeats(
     address: raw.Address, pid: int, topic: str, *, groups_count: int, members: int, seconds: float
 ) -> dict[str, float]:
-    """Return the broker's CPU time for groups whose members send a heartbeat every 5 s on their own connections."""
+    """Return the broker's CPU time for groups whose members send a heartbeat every 5 s, each on its own connection."""
     every = [
         [_Member(wire.Connection(address), f"live-share-{number}", topic) for _ in range(members)]
         for number in range(groups_count)
@@ -223,7 +227,7 @@ def heartbeats(
 
 
 def _settle(every: list[list[_Member]]) -> None:
-    """Let all members join, and return when each has a partition in its group's current epoch."""
+    """Have all members join, and wait until each has a partition in its group's current epoch."""
     deadline = time.monotonic() + _TIMEOUT
     lacking = {each for group in every for each in group}
     while lacking or any(len({each.epoch for each in group}) > 1 for group in every):

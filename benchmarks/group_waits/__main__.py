@@ -42,14 +42,14 @@ from tests.kafka import jars
 
 POLLS_MS = (1, 20, 100, 500)
 TIMEOUT_S = 120.0
-"""Seconds for a line of a driver; one that takes longer is ended, and started again for the next try."""
+"""The time limit for a driver's line, in seconds. A slower driver is ended and restarted for the next try."""
 DEFAULT_DELAY_MS = 3_000
 WARM_UPS = 2
 """Small tests that are not counted."""
 
 
 class DelayingKafkaPeer(peers.KafkaPeer):
-    """Kafka with its own default for the delay before a group's first rebalance."""
+    """Kafka with its default delay before a group's first rebalance."""
 
     name = "kafka-3000"
 
@@ -70,7 +70,7 @@ class CheckoutPeer(peers.MinibrokerPeer):
 
 
 class PlainCheckoutPeer(CheckoutPeer, peers.PlainPeer):
-    """The same without its workarounds for clients."""
+    """The minibroker of another checkout without its workarounds for clients."""
 
 
 PEERS: Mapping[str, type[peers.Peer]] = {
@@ -83,11 +83,11 @@ PEERS: Mapping[str, type[peers.Peer]] = {
 
 
 class DriverError(Exception):
-    """A driver has ended, or did not respond in time."""
+    """A driver ended or did not respond in time."""
 
 
 class Driver:
-    """The process of a driver, and the lines that it prints."""
+    """The process of a driver and the lines that it prints."""
 
     def __init__(self, start: Start, errors: Path) -> None:
         with errors.open("ab") as stderr:
@@ -133,7 +133,7 @@ class Driver:
 
 
 def shapes(count: int, seed: str) -> list[dict[str, int]]:
-    """The settings of this many tries: every combination equally often, in an order that is the same in each run."""
+    """Return the settings of `count` tries. All combinations occur equally often, in the same order in each run."""
     chosen = random.Random(seed)
     combinations = list(itertools.product(POLLS_MS, (1, 2), (1, 2, 3)))
     drawn: list[tuple[int, int, int]] = []
@@ -143,7 +143,7 @@ def shapes(count: int, seed: str) -> list[dict[str, int]]:
 
 
 def attempt(driver: Driver, peer: peers.Peer, shape: Mapping[str, int]) -> dict[str, Any]:
-    """One try, and what its driver has measured."""
+    """Run one try, and return its driver's measurements."""
     name = f"waits-{uuid.uuid4().hex[:12]}"
     topics = [f"{name}-{number}" for number in range(shape["topics"])]
     partitions = shape["members"]
@@ -159,7 +159,7 @@ def attempt(driver: Driver, peer: peers.Peer, shape: Mapping[str, int]) -> dict[
 
 
 def produce(connection: wire.Connection, request: bytearray) -> None:
-    """Produce a record; Kafka may say that a new partition has a leader before that leader says so."""
+    """Produce a record. Retry, because Kafka may announce a new partition's leader before the leader is ready."""
     for patience in range(100, -1, -1):
         connection.socket.sendall(request)
         try:
@@ -174,7 +174,7 @@ def produce(connection: wire.Connection, request: bytearray) -> None:
 
 @contextmanager
 def busy(loops: int) -> Generator[None]:
-    """Run processes that use a CPU each all the time."""
+    """Run processes that keep a CPU busy each."""
     running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(loops)]
     try:
         yield
@@ -185,7 +185,7 @@ def busy(loops: int) -> Generator[None]:
 
 
 def measure(client: str, start: Start, peer: peers.Peer, settings: Sequence[Mapping[str, int]]) -> list[dict[str, Any]]:
-    """Return a client's tries without the first, which finds nothing loaded. Failed tries have an `error`."""
+    """Return a client's tries without the first, in which nothing is loaded yet. Failed tries have an `error`."""
     driver: Driver | None = None
     tries: list[dict[str, Any]] = []
     errors = peer.dir / f"{client}.stderr"
@@ -209,7 +209,7 @@ def measure(client: str, start: Start, peer: peers.Peer, settings: Sequence[Mapp
 def measure_all(
     starts: Mapping[str, Start], peer: peers.Peer, groups: int, load: int, jobs: int
 ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """All clients with a peer: a quiet half of the tries, then one beside busy loops; `jobs` clients at a time."""
+    """Measure all clients with a peer, `jobs` at a time. The second half of the tries runs beside busy loops."""
     tries: dict[str, list[dict[str, Any]]] = {client: [] for client in starts}
     halves: list[tuple[int, dict[str, list[dict[str, int]]]]] = [(0, {}), (load, {})]
     for number, client in enumerate(starts):
@@ -229,7 +229,7 @@ def measure_all(
 
 
 def tests_a_minute(start: Start, running: Sequence[peers.Peer], seconds: float) -> list[float]:
-    """Have the peers take turns at a small test, so long for each, and return how many the median makes a minute."""
+    """Have the peers take turns at a small test, and return the median number of tests in a minute."""
     drivers = [Driver(start, peer.dir / "stderr") for peer in running]
     took: list[list[float]] = [[] for _ in running]
     shape = {"poll_ms": 100, "topics": 1, "members": 1}
@@ -249,7 +249,7 @@ def tests_a_minute(start: Start, running: Sequence[peers.Peer], seconds: float) 
 
 
 def times(samples: Sequence[float | None]) -> str:
-    """The median and the 99th percentile, in ms."""
+    """Return the median and the 99th percentile, in ms."""
     present = sorted(sample for sample in samples if sample is not None)
     if not present:
         return ""
@@ -257,7 +257,7 @@ def times(samples: Sequence[float | None]) -> str:
 
 
 def row(client: str, peer: str, tries: Sequence[Mapping[str, Any]]) -> str:
-    """A line of the table."""
+    """Return a line of the table."""
     done = [each for each in tries if "first" in each]
     first, second = ([each[name] for each in done] for name in ("first", "second"))
     # After a stall the second consumer reads both records, and its time says nothing.
@@ -278,7 +278,7 @@ def row(client: str, peer: str, tries: Sequence[Mapping[str, Any]]) -> str:
 
 
 def loop(starts: Mapping[str, Start], names: Sequence[str], seconds: float) -> None:
-    """A line for each client: its tests a minute with each peer, which take turns."""
+    """Return a line for each client: its tests per minute with each peer. The peers take turns."""
     print(f"| client | {' | '.join(names)} |\n|{'---|' * (len(names) + 1)}")
     with ExitStack() as stack:
         running = [PEERS[name]() for name in names]

@@ -1,4 +1,4 @@
-"""Requests that are hostile, or merely large: what the measure `fairness` sends. One module for each kind."""
+"""Hostile or merely large requests, which the measure `fairness` sends. One module for each kind."""
 
 from benchmarks.hostile import (
     administration,

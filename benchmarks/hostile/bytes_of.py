@@ -1,4 +1,4 @@
-"""Frames and record batches that no client makes: with fields of any size, and with counts and times of any value."""
+"""Frames and record batches that no client creates: fields of any size, and any counts and times."""
 
 import struct
 import time
@@ -11,7 +11,7 @@ NONE, GZIP, ZSTD = 0, 1, 4
 
 
 def frame(key: int, version: int, body: bytes) -> bytes:
-    """A request with its length; a flexible version's tagged fields of the header are the beginning of `body`."""
+    """Return a request with its length prefix. In a flexible version, `body` starts with the header's tagged fields."""
     header = struct.pack(">hhih", key, version, 1, 1) + b"x"
     return struct.pack(">i", len(header) + len(body)) + header + body
 

@@ -29,12 +29,12 @@ class Attack:
     """The requests that are sent while the probe runs.
 
     Attributes:
-        asks: sent one behind the other without waiting, on each connection.
-        frames: the same as bytes with their lengths in front, for what no encoder makes.
-        connections: how many send all of it.
-        is_answered: whether an answer to each is waited for. Else the probe runs for half a second.
-        at: "" for the plain listener, "sasl" for the one that asks for a login, "control" for the control plane, whose
-            answer ends with the connection.
+        asks: The requests that each connection sends without waiting for responses.
+        frames: Further requests as bytes with their length prefixes, which no encoder creates.
+        connections: The number of connections that send all requests.
+        is_answered: Whether to wait for all responses. Otherwise the probe runs for half a second.
+        at: "" for the plain listener, "sasl" for the listener that requires a login, or "control" for the control
+            plane, whose response ends with the connection.
     """
 
     asks: tuple[Ask, ...] = ()
@@ -45,12 +45,12 @@ class Attack:
 
 
 class Target:
-    """A broker that a case prepares, before anything is measured.
+    """A broker that a case prepares before anything is measured.
 
     Args:
-        address: of its plain listener.
-        tag: begins the names of all that the case makes.
-        control: the address of its control plane; None without one.
+        address: The address of its plain listener.
+        tag: The prefix of all names that the case creates.
+        control: The address of its control plane, or None without one.
     """
 
     def __init__(self, address: Address, tag: str, control: Address | None = None) -> None:
@@ -67,11 +67,11 @@ class Target:
         self._client.socket.close()
 
     def ask(self, request: Any, version: int) -> Any:
-        """The answer to one request."""
+        """Return the response to one request."""
         return self._client.ask(request, version)
 
     def ask_many(self, asks: list[Ask], depth: int = 200) -> list[Any]:
-        """The answers to many requests, sent `depth` at a time."""
+        """Return the responses to many requests, sent `depth` at a time."""
         responses: list[Any] = []
         for begin in range(0, len(asks), depth):
             part = asks[begin : begin + depth]
@@ -81,7 +81,7 @@ class Target:
         return responses
 
     def topics(self, count: int, partitions: int = 1, configs: Mapping[str, str] | None = None) -> list[str]:
-        """Create topics and return their names when all partitions have leaders."""
+        """Create topics, and return their names once all partitions have leaders."""
         names = self.names(count)
         chosen = [CreatableTopicConfig(name=name, value=value) for name, value in (configs or {}).items()]
         for begin in range(0, count, 1_000):
@@ -97,7 +97,7 @@ class Target:
         return names
 
     def topic(self, partitions: int = 1, **configs: str) -> str:
-        """A new topic; `max_message_bytes="100"` stands for max.message.bytes=100."""
+        """Create a topic and return its name. `max_message_bytes="100"` sets max.message.bytes=100."""
         return self.topics(1, partitions, {key.replace("_", "."): value for key, value in configs.items()})[0]
 
     def names(self, count: int) -> list[str]:
@@ -114,10 +114,10 @@ class Case:
     """One row of the table.
 
     Attributes:
-        make: brings the broker into its state; returns what to send. It is given a size.
-        size: of a standard run; a quick one takes a tenth.
-        broker: the settings that the broker needs.
-        alone: the reason why only minibroker is asked; "" for none.
+        make: Prepares the broker with a given size, and returns the requests to send.
+        size: The size in a standard run. A quick run uses a tenth.
+        broker: The settings that the broker needs.
+        alone: The reason why only minibroker is measured, or "".
     """
 
     name: str
@@ -135,7 +135,7 @@ class Cases:
     found: list[Case] = field(default_factory=list)
 
     def case(self, title: str, size: int, **more: Any) -> Callable[[Make], Make]:
-        """Adds a function under its own name, with dashes; `more` are fields of `Case`."""
+        """Add a function under its name, with dashes. `more` has fields of `Case`."""
 
         def add(make: Make) -> Make:
             name = getattr(make, "__name__").replace("_", "-")  # noqa: B009 - a Callable need not have a name
@@ -146,5 +146,5 @@ class Cases:
 
 
 def sent(*asks: tuple[Any, int]) -> Attack:
-    """An attack of these requests, each with its version."""
+    """Return an attack of these requests, each with its version."""
     return Attack(asks=tuple(Ask(request, version) for request, version in asks))

@@ -1,4 +1,4 @@
-"""Requests of clients of the HTTP control plane."""
+"""Requests to the HTTP control plane."""
 
 import gzip
 import urllib.request
@@ -77,7 +77,7 @@ def get_lag(target: Target, size: int) -> Attack:
 
 
 def _committed(target: Target, size: int) -> None:
-    """The group "lagging" has committed for all partitions of a topic."""
+    """Have the group "lagging" commit offsets for all partitions of a topic."""
     target.tag += "-read"
     topic = target.topic(size)
     partitions = [

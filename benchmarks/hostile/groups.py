@@ -57,7 +57,7 @@ def _commit(group: str, topic: str, count: int) -> OffsetCommitRequest:
 
 
 def _groups(target: Target, count: int) -> list[str]:
-    """Groups that have committed one offset each."""
+    """Create groups that have each committed one offset."""
     topic, names = target.topic(), target.names(count)
     for begin in range(0, count, 1_000):
         asks = [Ask(_commit(name, topic, 1), 6) for name in names[begin : begin + 1_000]]
@@ -80,7 +80,7 @@ def offset_commit(target: Target, size: int) -> Attack:
 
 
 def _group_of(target: Target, size: int) -> str:
-    """A group, called as the target's tag, that has committed for all partitions of a topic; the topic."""
+    """Create a group, named after the tag, that has committed all partitions of a topic. Return the topic."""
     name = target.topic(size)
     _groups_ready(target)
     (topic,) = target.ask(_commit(target.tag, name, size), 6).topics
@@ -128,7 +128,7 @@ def move_groups(target: Target, size: int) -> Attack:
 
 
 def _groups_of_one_partition(target: Target, count: int) -> list[str]:
-    """Groups that the target coordinates: "Aa" and "BB" are the same to Java's `String.hashCode`."""
+    """Return group ids in one partition of the first node. "Aa" and "BB" have the same `String.hashCode` in Java."""
     ends = list(islice(map("".join, product(("Aa", "BB"), repeat=14)), count))
     for number in range(1000):
         names = [f"{target.tag}-{number}-{end}" for end in ends]
@@ -138,14 +138,14 @@ def _groups_of_one_partition(target: Target, count: int) -> list[str]:
 
 
 def _led_by(node: int) -> AlterPartitionReassignmentsRequest:
-    """Has a node lead all partitions of groups."""
+    """Return the request that has a node lead all partitions of groups."""
     partitions = [ReassignablePartition(partition_index=number, replicas=[node]) for number in range(_PARTITIONS)]
     topic = ReassignableTopic(name="__consumer_offsets", partitions=partitions)
     return AlterPartitionReassignmentsRequest(timeout_ms=60_000, topics=[topic])
 
 
 def _groups_ready(target: Target) -> None:
-    """A Kafka creates the topic of its groups when a client looks for a coordinator; if that fails, with the next."""
+    """Wait for the groups' coordinator. Kafka creates their topic on a lookup."""
     for _ in range(600):
         target.ask(FindCoordinatorRequest(key=target.tag, key_type=0), 3)
         request = OffsetFetchRequest(group_id=target.tag, topics=[])

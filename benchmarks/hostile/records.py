@@ -1,4 +1,4 @@
-"""Small requests with large contents: batches that expand enormously, and searches in them."""
+"""Small requests with large contents: batches that expand enormously, and searches in these batches."""
 
 import gzip
 import time
@@ -19,7 +19,7 @@ _LATER_MS = 5_000
 
 
 def _produce(topic: str, batches: list[bytes], *, apart: bool = False) -> ProduceRequest:
-    """Batches for partition 0, or for a partition each."""
+    """Return a Produce request with batches for partition 0, or for one partition each."""
     data = [PartitionProduceData(index=number if apart else 0, records=each) for number, each in enumerate(batches)]
     topics = [TopicProduceData(name=topic, partition_data=data)]
     return ProduceRequest(transactional_id=None, acks=1, timeout_ms=60_000, topic_data=topics)
@@ -63,7 +63,7 @@ def produce_compacted(target: Target, size: int) -> Attack:
 
 
 def _long_batch(size: int) -> bytes:
-    """The last of its records is the only one with a later time."""
+    """Return a batch in which only the last record has a later time."""
     last = record(size - 1, time_delta=_LATER_MS)
     packed = gzip.compress(b"".join([*(record(number) for number in range(size - 1)), last]), 6)
     return batch(packed, size, GZIP, later_ms=_LATER_MS)

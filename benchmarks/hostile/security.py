@@ -1,4 +1,4 @@
-"""Requests about rights, users and quotas, and those of clients that have not logged in."""
+"""Requests about rights, users and quotas, and requests of clients that have not logged in."""
 
 import zlib
 from dataclasses import replace
@@ -32,7 +32,7 @@ case = _CASES.case
 _LITERAL, _READ, _ALLOW = 3, 3, 3
 _SCRAM_SHA_512, _MOST_ITERATIONS = 2, 16_384
 _CLIENT_METRICS = 16
-"""The resource type of subscriptions to clients' metrics."""
+"""The resource type of client metrics subscriptions."""
 _GZIP = 1
 _SECURED = replace(WATCHED, is_secured=True)
 _SLOW = replace(WATCHED, names_take_s=2.0)

@@ -56,7 +56,7 @@ def _heartbeat(group: str, member: str, epoch: int, names: list[str] | None) -> 
 
 
 def _configure(target: Target, **configs: str) -> None:
-    """Alter the group that is called as the target's tag; `locks="1"` stands for share.locks=1."""
+    """Configure the group named after the target's tag. `locks="1"` sets share.locks=1."""
     chosen = [
         IncrementallyAlteredConfig(name=f"share.{key.replace('_', '.')}", config_operation=0, value=value)
         for key, value in configs.items()
@@ -68,7 +68,7 @@ def _configure(target: Target, **configs: str) -> None:
 
 
 def _joined(target: Target, partitions: int) -> tuple[str, bytes, str]:
-    """A member of the group that has all partitions of a new topic: the topic, its id, the member."""
+    """Join a member that has all partitions of a new topic. Return the topic, its id and the member id."""
     name, member = target.topic(partitions), str(uuid.uuid4())
     topic_id = target.ask(MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 12).topics[0].topic_id
     _configure(target, auto_offset_reset="earliest", partition_max_record_locks=str(_MOST_LOCKS))
@@ -172,7 +172,7 @@ def _acknowledged(target: Target, member: str, topic_id: bytes, batches: list[Ac
 
 
 def _acquired(target: Target, batches: int, records: int) -> tuple[str, bytes]:
-    """A member that has acquired records: the member, and the id of the topic."""
+    """Return the id of a member that has acquired records, and the topic id."""
     name, topic_id, member = _joined(target, 1)
     _fill(target, name, 0, batches, records)
     (topic,) = target.ask(_fetch(target, member, 0, topic_id, 1, max_bytes=1 << 30, batch_size=1_000), 2).responses

@@ -26,7 +26,7 @@ from minibroker_protocol.messages.transactions import (
 _CASES = Cases()
 case = _CASES.case
 _NOT_YET = (3, 14, 15, 16, 51)
-"""There is no such topic yet, or no coordinator, or it still loads, or works on the request before."""
+"""The topic or the coordinator does not exist yet, is loading, or is busy with the previous request."""
 _PATIENCE_S = 120
 _EXPRESSION = "(?:.?){1000}" * 9
 
@@ -36,9 +36,10 @@ def _begin(name: str | None) -> Ask:
 
 
 def _producer(target: Target, name: str) -> InitProducerIdResponse:
-    """A transactional id; a Kafka makes the topic of its transactions when it is asked for their coordinator.
+    """Return the response to InitProducerId for a transactional id.
 
-    It is asked each time: where making it has failed, it tries again only then.
+    Kafka creates the topic of its transactions when a client looks for their coordinator. If that fails, only another
+    lookup retries, so each attempt begins with one.
     """
     deadline = time.monotonic() + _PATIENCE_S
     while True:
@@ -93,7 +94,7 @@ def end_transaction(target: Target, size: int) -> Attack:
 
 
 def _offsets(target: Target, topic: str, size: int) -> TxnOffsetCommitRequest:
-    """Offsets of a new transactional id for a group that is called alike."""
+    """Return the TxnOffsetCommit of a new transactional id for the group of the same name."""
     producer = _producer(target, target.tag)
     partitions = [
         TxnOffsetCommitRequestPartition(partition_index=number, committed_offset=1, committed_metadata="")
@@ -114,7 +115,7 @@ def commit_unknown_offsets(target: Target, size: int) -> Attack:
 
 
 def _commit_in_transaction(target: Target, size: int) -> TxnOffsetCommitRequest:
-    """A TxnOffsetCommit whose transaction has the group's partition."""
+    """Add a group to a transaction, and return the TxnOffsetCommit for it."""
     request = _offsets(target, target.topic(size), size)
     add = AddOffsetsToTxnRequest(
         transactional_id=target.tag,
@@ -127,7 +128,7 @@ def _commit_in_transaction(target: Target, size: int) -> TxnOffsetCommitRequest:
 
 
 def _await(target: Target, request: object, code_of: Callable[[Any], int]) -> None:
-    """Ask until the coordinator of the group is there; see `_producer`."""
+    """Send a request until the group's coordinator exists. See `_producer`."""
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         target.ask(FindCoordinatorRequest(key=target.tag, key_type=0), 3)

@@ -86,7 +86,7 @@ class ConfluentConsumer(Confluent):
 
 
 class Aiokafka:
-    """A consumer with an event loop of its own, which runs while a method does."""
+    """A consumer with its own event loop, which runs only during a method call."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         self._loop = asyncio.new_event_loop()
@@ -127,7 +127,7 @@ CLIENTS: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 
 class Member(threading.Thread):
-    """A consumer that polls on a thread of its own until `leaving` is set."""
+    """A consumer that polls on its own thread until `leaving` is set."""
 
     def __init__(self, request: dict[str, Any], subscribed: Callable[[], None], seen: threading.Event) -> None:
         super().__init__(daemon=True)
@@ -157,7 +157,7 @@ class Member(threading.Thread):
 
 
 def phase(request: dict[str, Any], members: int) -> dict[str, Any]:
-    """Wait for a record in a group of new consumers, have one of several leave, and close them all."""
+    """Wait for a record in a group of new consumers, close one of several, and then close the others."""
     began = time.monotonic()
     countdown = threading.Semaphore(0)
     seen = threading.Event()
@@ -186,7 +186,7 @@ def phase(request: dict[str, Any], members: int) -> dict[str, Any]:
 
 
 def settle(group: list[Member], partitions: int) -> bool:
-    """Wait until all of these members have partitions, and all partitions a member; return whether that is so."""
+    """Wait until all of these members and all partitions are assigned. Return whether they are."""
     deadline = time.monotonic() + REASSIGNED_S
     while time.monotonic() < deadline:
         counts = [member.client.count() if member.client else 0 for member in group]
