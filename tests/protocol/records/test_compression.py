@@ -175,9 +175,7 @@ def test_lz4_is_written_as_java_writes_it() -> None:
 @pytest.mark.parametrize("content_checksum", [False, True])
 @pytest.mark.parametrize("store_size", [False, True])
 def test_lz4_frames_of_independent_blocks_are_read(
-    block_checksum: bool,  # noqa: FBT001 - parametrized
-    content_checksum: bool,  # noqa: FBT001 - parametrized
-    store_size: bool,  # noqa: FBT001 - parametrized
+    *, block_checksum: bool, content_checksum: bool, store_size: bool
 ) -> None:
     frame = lz4_frame.compress(
         TEXT,
@@ -198,9 +196,7 @@ def test_in_format_v0_the_lz4_header_checksum_covers_the_magic_number_too() -> N
 
 
 @pytest.mark.parametrize("store_size", [False, True])
-def test_in_format_v0_any_lz4_header_checksum_is_taken_and_otherwise_only_the_right_one(
-    store_size: bool,  # noqa: FBT001 - parametrized
-) -> None:
+def test_in_format_v0_any_lz4_header_checksum_is_taken_and_otherwise_only_the_right_one(*, store_size: bool) -> None:
     frame = lz4_frame.compress(TEXT, store_size=store_size, block_linked=False)
     checksum_at = 14 if store_size else 6
     for checksum in range(256):

@@ -19,7 +19,7 @@ from minibroker_protocol.errors import (
 from minibroker_protocol.records import produced_batch
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.compression import compress
-from minibroker_protocol.records.header import HEADER, CompressionCodec, compute_crc, read_header
+from minibroker_protocol.records.header import HEADER, CompressionCodec, read_header
 from minibroker_protocol.records.produced_batch import MAX_OPENED_BYTES, check_produced_batch
 from minibroker_protocol.records.record import NewRecord
 from tests.protocol.hostile import count_refused, damaged
@@ -218,7 +218,7 @@ def test_few_records_that_take_many_bytes_are_trusted_as_many_records_are(codec:
     batch = bytearray(build_batch([NewRecord(None, bytes(size), 1)], codec=codec))
     struct.pack_into(">i", batch, 57, 2)  # a count of two, with one record
     struct.pack_into(">i", batch, 23, 1)
-    struct.pack_into(">I", batch, 17, compute_crc(memoryview(batch)))
+    with_crc(batch)
     with pytest.raises(InvalidRecordError):
         check_produced_batch(memoryview(batch), opened_records=-1)
     if size > MAX_OPENED_BYTES:

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from minibroker_protocol.errors import InvalidRecordError
 from minibroker_protocol.records.batch import RecordBatch
 from minibroker_protocol.records.builder import build_batch
-from minibroker_protocol.records.header import BatchHeader, CompressionCodec, compute_crc, read_header
+from minibroker_protocol.records.header import BatchHeader, CompressionCodec, read_header
 from minibroker_protocol.records.produced_batch import MAX_AHEAD_MS, MAX_TIMED_BYTES, check_produced_batch
 from minibroker_protocol.records.record import NewRecord
 from minibroker_protocol.records.record_times import TIMES_PER_STEP, largest_timestamp, read_times, records_in
+from tests.protocol.records.test_batch import with_crc
 
 NOW = 1_700_000_000_000
 ALL = -1
@@ -22,8 +23,7 @@ NONE = 0
 
 def with_max_timestamp(batch: bytearray, time: int) -> bytearray:
     struct.pack_into(">q", batch, 35, time)
-    struct.pack_into(">I", batch, 17, compute_crc(memoryview(batch)))
-    return batch
+    return with_crc(batch)
 
 
 def batch_of(times: Sequence[int], codec: CompressionCodec = CompressionCodec.NONE) -> bytearray:

@@ -7,9 +7,10 @@ import pytest
 from minibroker_protocol.errors import InvalidRecordError
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.compression import compress
-from minibroker_protocol.records.header import CompressionCodec, compute_crc
+from minibroker_protocol.records.header import CompressionCodec
 from minibroker_protocol.records.produced_batch import MAX_MEASURED_BYTES, check_produced_batch
 from minibroker_protocol.records.record import NewRecord
+from tests.protocol.records.test_batch import with_crc
 from tests.sweeps import one_in
 
 CODECS = [codec for codec in CompressionCodec if codec is not CompressionCodec.NONE]
@@ -21,8 +22,7 @@ def declaring(count: int, payload: bytes, codec: CompressionCodec) -> bytearray:
     struct.pack_into(">i", batch, 8, len(batch) - 12)
     struct.pack_into(">i", batch, 23, count - 1)
     struct.pack_into(">i", batch, 57, count)
-    struct.pack_into(">I", batch, 17, compute_crc(memoryview(batch)))
-    return batch
+    return with_crc(batch)
 
 
 def check(batch: bytearray) -> None:
