@@ -32,7 +32,7 @@ class BrokerEvent(NamedTuple):
         topic: The name of the affected topic, or "".
         partition: The index of the affected partition, or -1.
         text: A sentence that describes the event.
-        facts: Details of the event by name.
+        facts: For a change to a log, its outlines "before" and "after". Otherwise empty.
     """
 
     number: int
@@ -73,51 +73,49 @@ class Events:
         """Return the events of one partition."""
         return [event for event in self.all() if (event.topic, event.partition) == (topic, partition)]
 
-    def _add(self, kind: str, partition: Partition | None, text: str, **facts: Any) -> None:
+    def _add(self, kind: str, partition: Partition | None, text: str, before: LogShape | None = None) -> None:
+        """Add an event. For a change to a log, `before` is its shape before the change."""
         assert self._core is not None
+        facts: dict[str, Any] = {}
+        if before is not None and partition is not None:
+            facts = {"before": _outline(before), "after": _outline(shape_of(partition.log))}
         self.last += 1
         name, index = ("", -1) if partition is None else partition.key
         self._kept.append(BrokerEvent(self.last, self._core.clock.now_ms(), kind, name, index, text, facts))
 
     def _fault_hit(self, hit: FaultHit) -> None:
-        fault = dict(hit.fields())
         client = hit.client_id or "a client without an id"
-        self._add("fault", None, f"A fault has hit {hit.api} of {client}: {fault_text(fault)}.", fault=fault)
+        self._add("fault", None, f"A fault has hit {hit.api} of {client}: {fault_text(dict(hit.fields()))}.")
 
     def _leader_moved(self, partition: Partition) -> None:
         leader = None if partition.leader is None else partition.leader.id
         name, index = partition.key
         text = f"{name}-{index} has no leader." if leader is None else f"Broker {leader} leads {name}-{index} now."
-        self._add("leader", partition, text, leader=leader, epoch=partition.leader_epoch)
+        self._add("leader", partition, text)
 
     def _log_cleaned(self, partition: Partition, before: LogShape) -> None:
         name, index = partition.key
         text = f"The cleaner has compacted {name}-{index}: {before.size} bytes before, {partition.log.size} after."
-        self._add("cleaning", partition, text, **_outline_change(partition, before))
+        self._add("cleaning", partition, text, before)
 
     def _log_shortened(self, partition: Partition, before: LogShape, segments: int) -> None:
         name, index = partition.key
         start = partition.log.log_start_offset
         text = f"Retention has removed {format_count(segments, 'segment')} of {name}-{index}: "
         text += f"the log start offset is {start}, it was {before.start}."
-        self._add("retention", partition, text, **_outline_change(partition, before))
+        self._add("retention", partition, text, before)
 
     def _records_deleted(self, partition: Partition, before: LogShape) -> None:
         name, index = partition.key
         start = partition.log.log_start_offset
         if start > before.start:
             text = f"DeleteRecords has moved the log start offset of {name}-{index} to {start}, it was {before.start}."
-            self._add("deletion", partition, text, **_outline_change(partition, before))
+            self._add("deletion", partition, text, before)
 
 
 def fault_text(fault: Mapping[str, object]) -> str:
     """Return the fields of a fault as text: "api=Produce, disconnect=after"."""
     return ", ".join(f"{name}={value}" for name, value in fault.items())
-
-
-def _outline_change(partition: Partition, before: LogShape) -> dict[str, Any]:
-    """Return the outlines of a log before and after a change."""
-    return {"before": _outline(before), "after": _outline(shape_of(partition.log))}
 
 
 def _outline(shape: LogShape) -> dict[str, Any]:

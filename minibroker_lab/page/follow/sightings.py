@@ -194,7 +194,8 @@ def _produce(frames: _Frames, target: Target) -> Iterator[Sighting]:
             number = target.offset - target.batch[0]
         else:
             continue
-        if number < 0 or not _can_contain(data, number):
+        # In v2, a request has only one batch per partition.
+        if number < 0 or (is_v2(data) and number > read_header(data).last_offset_delta):
             continue
         place = _find_in_set(data, number)
         if place is not None or not is_whole or is_v2(data):
@@ -207,14 +208,6 @@ def _produce(frames: _Frames, target: Target) -> Iterator[Sighting]:
 def is_v2(data: memoryview) -> bool:
     """Return whether a record set starts with a complete header of a v2 batch."""
     return len(data) >= RECORD_BATCH_OVERHEAD and data[MAGIC_AT] == MAGIC_V2
-
-
-def _can_contain(data: memoryview, number: int) -> bool:
-    """Return whether the record set can have a record with this index, from 0, according to its first batch.
-
-    In v2, the set has only one batch.
-    """
-    return not is_v2(data) or number <= read_header(data).last_offset_delta
 
 
 def _find_in_set(data: memoryview, number: int) -> RecordPlace | None:

@@ -1,7 +1,7 @@
 """The course: lessons with goals that the lab checks on the learner's own broker.
 
 - `lesson`: the types of lessons and goals.
-- `evidence`: the data that goals check: client requests, and the broker's logs, groups and transactions.
+- `evidence`: the data that goals check: client requests, and the broker's events, logs and groups.
 - `requests`, `records`, `clients`: the goals by subject.
 - `deliveries`: the records that each consumer received.
 - `texts`: the ten lessons and their pages, which are also part of the documentation.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from minibroker.operations.views import groups, transactions
+from minibroker.operations.views import groups
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.fields.frames import request_fields
 from minibroker_protocol.primitives import ZERO_UUID
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from minibroker.cluster.partition import Partition
     from minibroker.operations.asynchronous import AsyncOperations
     from minibroker.operations.views.groups import GroupView
-    from minibroker.operations.views.transactions import TransactionPage
     from minibroker.server.inspection.exchanges import Exchange
     from minibroker.server.services import Services
     from minibroker_lab.page.events import BrokerEvent
@@ -84,7 +83,7 @@ class ActivityMark(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """The state of the broker: the first partitions, groups and transactions.
+    """The state of the broker: its first partitions and groups.
 
     Attributes:
         was_killed: Whether the previous run on the same data directory was killed.
@@ -92,7 +91,6 @@ class Facts(NamedTuple):
 
     logs: tuple[LogFacts, ...]
     groups: tuple[GroupView, ...]
-    transactions: TransactionPage
     was_killed: bool
 
 
@@ -110,8 +108,7 @@ async def collect_facts(broker: AsyncOperations, marks: Mapping[str, LogMark]) -
             logs += [facts] if facts else []
     page = await groups.group_page(services)
     members = [await groups.group_view(services, group.group_id) for group in page.groups[:_MAX_PARTITIONS]]
-    transaction_views = await transactions.transaction_page(services)
-    return Facts(tuple(logs), tuple(members), transaction_views, services.core.logs.was_killed)
+    return Facts(tuple(logs), tuple(members), services.core.logs.was_killed)
 
 
 def _log_facts(services: Services, topic: str, partition: Partition, key: str, mark: LogMark) -> LogFacts | None:

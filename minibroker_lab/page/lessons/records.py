@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from minibroker_lab.page.lessons.evidence import Evidence
-    from minibroker_storage.views.snapshot import BatchView
 
 _SEGMENTS: Final = 3
 _FENCED: Final = {"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"}
@@ -60,18 +59,15 @@ def _check_inside(evidence: Evidence) -> Finding:
     for reading in evidence.readings("Fetch"):
         for part in evidence.partitions(reading.request.topics):
             link = request_link(reading.exchange)
-            batch = _batch_around(batches.get(part.partition, ()), part.fetch_offset)
-            if batch is not None:
+            for batch in batches.get(part.partition, ()):
+                if not batch.base_offset < part.fetch_offset <= batch.last_offset:
+                    continue
                 return reached(
                     f"{link} asked for offset {part.fetch_offset}. The response begins "
                     f"with the batch of offsets {batch.base_offset} to {batch.last_offset}."
                 )
             newest = f"{link} asked for offset {part.fetch_offset}, which is not inside a batch."
     return report_open(newest)
-
-
-def _batch_around(batches: tuple[BatchView, ...], offset: int) -> BatchView | None:
-    return next((batch for batch in batches if batch.base_offset < offset <= batch.last_offset), None)
 
 
 FINDING: Final = (
