@@ -69,10 +69,8 @@ def version_json(exchange: Exchange, version: int) -> dict[str, Any]:
         translations["response"] = response_in_version(*original, version)
     parts: dict[str, Any] = {}
     for name, translation in translations.items():
-        frame = translation.frame
-        if frame is None:
-            parts[name] = {"reason": translation.reason}
-        else:
+        parts[name] = {"reason": translation.reason}
+        if (frame := translation.frame) is not None:
             parts[name] = _part_json(exchange, name, version, frame, len(frame)) | {"lost": list(translation.lost)}
     return {"version": version, "parts": parts}
 

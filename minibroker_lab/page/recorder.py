@@ -111,8 +111,7 @@ class Recorder:
         ring, rows = self._ring, self.rows
         new_numbers = range(self._seen + 1, ring.last + 1)
         self._seen = new_numbers.stop - 1
-        waiting = {number: self.known(number) for number in self._waiting}
-        changed = {number for number, exchange in waiting.items() if exchange is None or exchange.is_settled}
+        changed = {number for number in self._waiting if (waiting := self.known(number)) is None or waiting.is_settled}
         self._waiting -= changed
         for number in range(max(new_numbers.start, self.first), new_numbers.stop):
             exchange = self.known(number)

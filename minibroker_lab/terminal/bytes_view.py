@@ -56,18 +56,17 @@ class BytesView(Vertical):
         self._data = bytes.fromhex(part["hex"])
 
     def compose(self) -> ComposeResult:
-        """Create the panes."""
+        """Create the panes, and fill the tree."""
         with Horizontal():
             yield HexPane()
             tree: Tree[TreeItem] = Tree(label_of(self._part["tree"]), TreeItem(self._part["tree"], self._data))
+            _add(tree.root, self._part["tree"], self._data)
+            tree.root.expand()
             yield tree
         yield Static("", classes="about", markup=False)
 
     def on_mount(self) -> None:
-        """Fill the tree."""
-        tree = cast("Tree[TreeItem]", self.query_one("Tree"))
-        _add(tree.root, self._part["tree"], self._data)
-        tree.root.expand()
+        """Show the bytes."""
         self.query_one(HexPane).show(self._data, range(0))
 
     def on_tree_node_highlighted(self, event: Tree.NodeHighlighted[TreeItem]) -> None:

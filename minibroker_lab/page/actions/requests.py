@@ -42,17 +42,16 @@ def control_request(form: Form, texts: Mapping[str, str]) -> ControlRequest:
         if name not in names:
             raise OperationError(f"{name}: there is no such field{suggestion(name, names)}")
     values: dict[str, Any] = {}
+    path = form.path
     for field in form.fields:
         text = texts.get(field.name, "")
         if field.is_needed and not text:
             raise OperationError(f"{field.name}: a value is needed")
         if text and text != field.default and (field.kind != "switch" or text == "true"):
             values[field.name] = _value(field, text)
-    path = form.path
-    for field in form.fields:
         if field.place == "path":
             safe = "/" if field.name in {"group_id", "name"} else ""
-            path = path.replace(f"{{{field.name}}}", quote(texts[field.name], safe=safe))
+            path = path.replace(f"{{{field.name}}}", quote(text, safe=safe))
     query = _values_in(form, values, "query")
     return ControlRequest(form.method, f"{path}?{urlencode(query)}" if query else path, _body(form, values), values)
 

@@ -1,8 +1,8 @@
-"""The search for a record in all recorded exchanges. A repeated search resumes where the previous one ended."""
+"""Searches all recorded exchanges for a record. A repeated search resumes where the previous one ended."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from minibroker_lab.page.follow.sightings import sightings
@@ -22,8 +22,8 @@ class Search:
     """The sightings of one record.
 
     Attributes:
-        began_with: The number of the oldest exchange that was searched. Earlier exchanges were no longer recorded.
-        found: The sightings by kind, oldest first. For commits, only the first of each group and outcome is kept.
+        began_with: The number of the oldest exchange that was still recorded when the search began.
+        found: The sightings by kind, oldest first. Only the first commit of each group and outcome is kept.
         counts: The number of sightings by kind.
     """
 
@@ -33,22 +33,18 @@ class Search:
         self.began_with = recorder.first
         self.reader = Reader(recorder, self._look, first=self.began_with)
         self.found: dict[str, list[Sighting]] = {}
-        self.counts: dict[str, int] = {}
+        self.counts: Counter[str] = Counter()
 
     def _look(self, exchange: Exchange) -> None:
         for sighting in sightings(exchange, self._target):
-            self._keep(sighting)
-
-    def _keep(self, sighting: Sighting) -> None:
-        kind = sighting.kind
-        self.counts[kind] = self.counts.get(kind, 0) + 1
-        sightings = self.found.setdefault(kind, [])
-        if kind == "committed":
-            group = sighting.facts["group"], not sighting.error
-            if any((earlier.facts["group"], not earlier.error) == group for earlier in sightings):
-                return
-        if len(sightings) < MAX_SIGHTINGS:
-            sightings.append(sighting)
+            self.counts[sighting.kind] += 1
+            kept = self.found.setdefault(sighting.kind, [])
+            if sighting.kind == "committed":
+                group = sighting.facts["group"], not sighting.error
+                if any((earlier.facts["group"], not earlier.error) == group for earlier in kept):
+                    continue
+            if len(kept) < MAX_SIGHTINGS:
+                kept.append(sighting)
 
 
 class Searches:
@@ -56,15 +52,12 @@ class Searches:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._kept: OrderedDict[Target, Search] = OrderedDict()
+        self._kept: dict[Target, Search] = {}  # The least recently used search comes first.
 
     async def look(self, target: Target) -> Search:
         """Return the search for a record, updated with the newest exchanges."""
-        search = self._kept.get(target)
-        if search is None:
-            search = self._kept[target] = Search(self._recorder, target)
-            while len(self._kept) > _MAX_SEARCHES:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(target)
+        search = self._kept[target] = self._kept.pop(target, None) or Search(self._recorder, target)
+        if len(self._kept) > _MAX_SEARCHES:
+            del self._kept[next(iter(self._kept))]
         await search.reader.read_new()
         return search

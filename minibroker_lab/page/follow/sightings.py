@@ -104,13 +104,7 @@ class _Frames:
         return response_fields(exchange.api_key, exchange.version, memoryview(exchange.response_frame), _LIMITS)
 
     def sighting(
-        self,
-        kind: str,
-        direction: str,
-        node: Node,
-        error: str | None,
-        place: RecordPlace | None = None,
-        **facts: Any,
+        self, kind: str, direction: str, node: Node, error: str | None, place: RecordPlace | None = None, **facts: Any
     ) -> Sighting:
         """Return a sighting at a node of the request or the response."""
         client_id = self.request.find("header", "client_id").value

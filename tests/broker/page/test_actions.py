@@ -181,11 +181,8 @@ def test_the_control_plane_says_what_is_wrong_with_a_value(page: Control) -> Non
 
 
 def test_an_unknown_action_is_404(page: Control) -> None:
-    assert page.ask("POST", "/data/actions/fly", {"fields": {}}).problem == (
-        404,
-        "not_found",
-        "there is no action 'fly'",
-    )
+    problem = page.ask("POST", "/data/actions/fly", {"fields": {}}).problem
+    assert problem == (404, "not_found", "there is no action 'fly'")
 
 
 def test_records_that_a_line_of_the_console_producer_cannot_hold_have_none(page: Control) -> None:

@@ -43,9 +43,8 @@ def fill(page: Page, fields: dict[str, str]) -> None:
 def test_each_action_is_done_with_a_click(window: Window, cluster: Broker, tmp_path: Path, case: Case) -> None:
     case.before(cluster)
     page = window.open("/do")
-    (form,) = [
-        action for action in Control(cluster.page_url).get("/data/actions")["actions"] if action["name"] == case.name
-    ]
+    actions = Control(cluster.page_url).get("/data/actions")["actions"]
+    (form,) = [action for action in actions if action["name"] == case.name]
     page.get_by_role("navigation", name="Actions").get_by_role("link", name=form["title"]).click()
     fields = case.filled(tmp_path / "snapshot")
     before = Control(cluster.page_url).post(f"/data/actions/{case.name}", {"fields": fields})["lines"]["tool"]
@@ -60,8 +59,7 @@ def test_each_action_is_done_with_a_click(window: Window, cluster: Broker, tmp_p
         expect(page.get_by_role("group", name="Line of Python")).to_have_text(lines["python"])
     expect(page.get_by_role("group", name="Line of curl")).to_have_text(lines["curl"])
     if lines["tool"] is not None:
-        # The line contains the replicas, which the action changes. The page can have fetched it before or after the
-        # change.
+        # The line contains the replicas, which the action changes. The page may show the line from before the change.
         either = re.compile("|".join(re.escape(each) for each in {before, lines["tool"]} - {None}))
         expect(page.get_by_role("group", name="Line of Kafka's tool")).to_have_text(either)
 

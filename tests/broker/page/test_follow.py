@@ -51,15 +51,8 @@ def sent(broker: Broker, topic: str, values: list[bytes], **options: Any) -> Non
 
 def read_by(broker: Broker, topic: str, group: str, count: int, **options: Any) -> None:
     """Read records from the beginning, and commit."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": broker.bootstrap_servers,
-            "group.id": group,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            **options,
-        }
-    )
+    settings = {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False, **options}
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, **settings})
     consumer.assign([TopicPartition(topic, 0, 0)])
     for _ in range(count):
         message = consumer.poll(PATIENCE_S)
@@ -75,13 +68,8 @@ def test_a_plain_record_is_followed_from_its_request_to_the_committed_offset(bro
     life = story(broker, "plain", 7)
     assert life["record"]["value"]["text"] == "order 7"
     stages = life["stages"]
-    assert [stages[name]["state"] for name in ("produced", "stored", "read", "committed", "removed")] == [
-        "done",
-        "done",
-        "done",
-        "done",
-        "none",
-    ]
+    states = [stages[name]["state"] for name in ("produced", "stored", "read", "committed", "removed")]
+    assert states == ["done"] * 4 + ["none"]
     (produce_item,) = stages["produced"]["items"]
     assert b"order 7" in part_of(broker, produce_item["link"], "request")
     assert b"order 6" not in part_of(broker, produce_item["link"], "request")
@@ -116,12 +104,8 @@ def test_who_has_written_a_record_without_a_request_is_not_made_up(broker: Broke
 
 
 def test_a_compressed_record_is_followed(broker: Broker) -> None:
-    sent(
-        broker,
-        "packed",
-        [b"a line of a log, number %d" % number for number in range(40)],
-        **{"compression.type": "gzip", "linger.ms": 60_000},
-    )
+    values = [b"a line of a log, number %d" % number for number in range(40)]
+    sent(broker, "packed", values, **{"compression.type": "gzip", "linger.ms": 60_000})
     read_by(broker, "packed", "zipped", 40)
     life = story(broker, "packed", 33)
     assert life["record"]["value"]["text"] == "a line of a log, number 33"
@@ -136,13 +120,8 @@ def test_a_compressed_record_is_followed(broker: Broker) -> None:
 
 @pytest.mark.parametrize("is_committed", [True, False])
 def test_a_transactional_record_is_followed_to_its_marker(broker: Broker, *, is_committed: bool) -> None:
-    producer = Producer(
-        {
-            "bootstrap.servers": broker.bootstrap_servers,
-            "transactional.id": f"payer-{is_committed}",
-            "client.id": "till",
-        }
-    )
+    servers = {"bootstrap.servers": broker.bootstrap_servers}
+    producer = Producer({**servers, "transactional.id": f"payer-{is_committed}", "client.id": "till"})
     producer.init_transactions(PATIENCE_S)
     placed: list[int | None] = []
     producer.begin_transaction()
@@ -153,9 +132,8 @@ def test_a_transactional_record_is_followed_to_its_marker(broker: Broker, *, is_
     decided = story(broker, "paid", offset)["stages"]["decided"]
     assert decided["state"] == "waiting"
     assert "is open" in decided["text"]
-    producer.send_offsets_to_transaction(
-        [TopicPartition("paid", 0, offset + 1)], _metadata(broker, f"till-{is_committed}"), PATIENCE_S
-    )
+    member: Any = Consumer({**servers, "group.id": f"till-{is_committed}"}).consumer_group_metadata()
+    producer.send_offsets_to_transaction([TopicPartition("paid", 0, offset + 1)], member, PATIENCE_S)
     (producer.commit_transaction if is_committed else producer.abort_transaction)(PATIENCE_S)
     stages = story(broker, "paid", offset)["stages"]
     assert stages["decided"]["state"] == ("done" if is_committed else "bad")
@@ -165,10 +143,6 @@ def test_a_transactional_record_is_followed_to_its_marker(broker: Broker, *, is_
     commits = [item["text"] for item in stages["committed"]["items"] if f"till-{is_committed}" in item["text"]]
     assert "TxnOffsetCommit" in commits[0]
     assert ("has committed it" if is_committed else "has aborted it") in commits[1]
-
-
-def _metadata(broker: Broker, group: str) -> Any:
-    return Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": group}).consumer_group_metadata()
 
 
 def test_a_compacted_record_is_followed_to_the_one_that_replaced_it(broker: Broker) -> None:
@@ -207,9 +181,8 @@ def test_a_record_that_is_not_there_yet_is_waited_for(broker: Broker) -> None:
 def test_a_duplicate_and_a_refused_batch_are_told(broker: Broker) -> None:
     with broker.fault(api="Produce", error="NOT_ENOUGH_REPLICAS", times=1):
         placed: list[int | None] = []
-        producer = Producer(
-            {"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True, "retry.backoff.ms": 1}
-        )
+        settings = {"enable.idempotence": True, "retry.backoff.ms": 1}
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **settings})
         producer.produce("plain", b"again", partition=0, on_delivery=lambda _, message: placed.append(message.offset()))
         assert producer.flush(PATIENCE_S) == 0
     (offset,) = placed

@@ -27,26 +27,15 @@ def used() -> Iterator[Broker]:
     prices = "prices:1:cleanup.policy=compact,segment.bytes=300,min.cleanable.dirty.ratio=0.01"
     with Broker(page=True, topics=["orders", "packed", "paid", prices]) as broker:
         for topic, codec in (("orders", "none"), ("packed", "zstd")):
-            producer = Producer(
-                {
-                    "bootstrap.servers": broker.bootstrap_servers,
-                    "client.id": "shop",
-                    "compression.type": codec,
-                    "linger.ms": 60_000,  # The records are in one batch, which flush sends.
-                }
-            )
+            # The records are in one batch, which flush sends.
+            settings = {"client.id": "shop", "compression.type": codec, "linger.ms": 60_000}
+            producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **settings})
             for number, order in enumerate(ORDERS):
                 producer.produce(topic, order * 3, key=b"customer-%d" % number)
             assert producer.flush(PATIENCE_S) == 0
-        consumer = Consumer(
-            {
-                "bootstrap.servers": broker.bootstrap_servers,
-                "client.id": "billing-1",
-                "group.id": "billing",
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-            }
-        )
+        reading = {"auto.offset.reset": "earliest", "enable.auto.commit": False}
+        group = {"bootstrap.servers": broker.bootstrap_servers, "client.id": "billing-1", "group.id": "billing"}
+        consumer = Consumer({**group, **reading})
         consumer.subscribe(["orders"])
         for _ in ORDERS:
             message = consumer.poll(PATIENCE_S)

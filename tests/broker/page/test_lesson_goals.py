@@ -41,14 +41,8 @@ def read(lab: Broker, count: int, *, auto_commit: bool) -> list[int]:
 def test_a_fetch_that_finds_records_late_was_not_woken(lab: Broker) -> None:
     write(lab, "orders", (None, "an order"))
     Control(lab.page_url).post("/control/faults", {"api": "Fetch", "delay_ms": 100, "times": 1}, 201)
-    consumer = Consumer(
-        {
-            "bootstrap.servers": lab.bootstrap_servers,
-            "group.id": "shop",
-            "fetch.wait.max.ms": 30_000,
-            "enable.auto.commit": False,
-        }
-    )
+    settings = {"group.id": "shop", "fetch.wait.max.ms": 30_000, "enable.auto.commit": False}
+    consumer = Consumer({"bootstrap.servers": lab.bootstrap_servers, **settings})
     consumer.assign([TopicPartition("orders", 0, 0)])
     assert consumer.consume(1, PATIENCE_S)
     assert reached(FETCHING, lab) == {}

@@ -153,9 +153,8 @@ def test_of_transactions(lab: Broker) -> None:
     assert producer.flush(PATIENCE_S) == 0
     producer.abort_transaction(PATIENCE_S)
     write(lab, "orders", (None, "an order"))
-    consumer = Consumer(
-        {"bootstrap.servers": lab.bootstrap_servers, "group.id": "shop", "isolation.level": "read_uncommitted"}
-    )
+    settings = {"group.id": "shop", "isolation.level": "read_uncommitted"}
+    consumer = Consumer({"bootstrap.servers": lab.bootstrap_servers, **settings})
     consumer.assign([TopicPartition("orders", 0, 0)])
     assert len(consumer.consume(2, PATIENCE_S)) == 2
     consumer.close()

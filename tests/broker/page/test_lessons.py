@@ -129,28 +129,15 @@ def test_a_lab_that_was_killed_has_its_records_again_and_cuts_half_a_batch(tmp_p
 
 def _lab_killed(directory: Path, program: str = "") -> dict[str, str]:
     """Return the goals of lesson 10 reached by a lab on this directory, and kill the lab."""
-    command = [
-        sys.executable,
-        "-m",
-        "minibroker",
-        "lab",
-        "--brokers",
-        "3",
-        "--data-dir",
-        str(directory),
-        "--no-browser",
-    ]
-    command += ["--listen", "127.0.0.1:0", "--page", "127.0.0.1:0"]
+    options = ["--data-dir", str(directory), "--no-browser", "--listen", "127.0.0.1:0", "--page", "127.0.0.1:0"]
+    command = [sys.executable, "-m", "minibroker", "lab", "--brokers", "3", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as lab:
         assert lab.stdout is not None
         words = dict(word.split("=", 1) for word in lab.stdout.readline().split() if "=" in word)
         try:
             if program:
-                subprocess.run(
-                    [sys.executable, "-c", program.replace(SERVER, words["bootstrap"].split(",")[0])],
-                    timeout=PATIENCE_S,
-                    check=True,
-                )
+                program = program.replace(SERVER, words["bootstrap"].split(",")[0])
+                subprocess.run([sys.executable, "-c", program], timeout=PATIENCE_S, check=True)
             sentences: dict[str, str] = Control(words["page"]).get("/data/lessons/10/reached")["reached"]
         finally:
             lab.kill()

@@ -20,7 +20,7 @@ from minibroker_protocol.messages.sasl import SaslAuthenticateRequest, SaslHands
 from tests.broker.faults.tapped import Tapped
 from tests.broker.harness import batch, frame_of
 from tests.broker.security.sasl.login import authenticate, handshake
-from tests.broker.socket_client import SocketClient
+from tests.broker.socket_client import SocketClient, framed
 from tests.patience import PATIENCE_S
 
 
@@ -29,10 +29,6 @@ def tapped(tmp_path: Path) -> Iterator[Tapped]:
     broker = Tapped(str(tmp_path / "data"))
     yield broker
     broker.close()
-
-
-def framed(content: bytes) -> bytes:
-    return len(content).to_bytes(4, "big") + content
 
 
 def quiet_conversation(ring: Ring[Exchange]) -> Conversation:

@@ -23,9 +23,8 @@ def busy(page_broker: Broker) -> Broker:
     """Return a broker after some requests of two kinds of clients."""
     producer = KafkaProducer(bootstrap_servers=page_broker.bootstrap_servers, client_id="shop", compression_type="gzip")
     for number in range(20):
-        producer.send(
-            "orders", key=b"customer-%d" % (number % 3), value=f"order {number} {SCRIPT * 9}".encode(), partition=0
-        )
+        value = f"order {number} {SCRIPT * 9}".encode()
+        producer.send("orders", key=b"customer-%d" % (number % 3), value=value, partition=0)
     producer.close()
     librdkafka = Producer({"bootstrap.servers": page_broker.bootstrap_servers, "client.id": "bank"})
     librdkafka.produce("orders", b"paid", partition=1)

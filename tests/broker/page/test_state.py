@@ -44,13 +44,8 @@ def used() -> Iterator[Broker]:
         for _ in range(3):
             next(consumer)
         consumer.commit()
-        producer = Producer(
-            {
-                "bootstrap.servers": broker.bootstrap_servers,
-                "transactional.id": "payer",
-                "transaction.timeout.ms": 900_000,  # This is the maximum that brokers allow.
-            }
-        )
+        settings = {"transactional.id": "payer", "transaction.timeout.ms": 900_000}  # Brokers allow no longer timeout.
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **settings})
         producer.init_transactions(PATIENCE_S)
         producer.begin_transaction()
         producer.produce("orders", b"5", partition=1)
@@ -64,12 +59,8 @@ def test_the_overview_has_groups_transactions_and_sessions(used: Broker) -> None
     page = Control(used.page_url)
     state = page.get("/data/state")
     (group,) = state["groups"]["groups"]
-    assert (group["group_id"], group["type"], group["state"], group["members"]) == (
-        "billing/<b>",
-        "classic",
-        "Stable",
-        1,
-    )
+    facts = [group[name] for name in ("group_id", "type", "state", "members")]
+    assert facts == ["billing/<b>", "classic", "Stable", 1]
     (transaction,) = state["transactions"]["transactions"]
     assert (transaction["transactional_id"], transaction["state"]) == ("payer", "Ongoing")
     assert transaction["partitions"] == [["orders", 1]]
@@ -78,15 +69,8 @@ def test_the_overview_has_groups_transactions_and_sessions(used: Broker) -> None
 
 def test_a_request_that_waits_has_its_api_and_its_client() -> None:
     with Broker(page=True, topics=["quiet"]) as broker:
-        consumer = Consumer(
-            {
-                "bootstrap.servers": broker.bootstrap_servers,
-                "client.id": "listener",
-                "group.id": "g",
-                "fetch.wait.max.ms": 10_000,
-                "session.timeout.ms": 45_000,
-            }
-        )
+        settings = {"client.id": "listener", "group.id": "g", "fetch.wait.max.ms": 10_000, "session.timeout.ms": 45_000}
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, **settings})
         consumer.assign([TopicPartition("quiet", 0, 0)])
         waiting: list[dict[str, Any]] = []
         while not waiting:

@@ -54,14 +54,12 @@ def test_bad_options_name_the_option(capsys: pytest.CaptureFixture[str], tmp_pat
     torn.write_text("ssl.key.password=\\u12\n")
     store = tmp_path / "store.properties"
     store.write_text(f"security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location={tmp_path}/none.pem\n")
-    assert (
-        complaint(capsys, "--to", "kafka") == "minibroker: --to: 'kafka' is not HOST:PORT, with a port of 0 to 65535\n"
-    )
+    message = "minibroker: --to: 'kafka' is not HOST:PORT, with a port of 0 to 65535\n"
+    assert complaint(capsys, "--to", "kafka") == message
     assert "--to: '0.0.0.0:9092' leads clients nowhere" in complaint(capsys, "--to", "0.0.0.0:9092")
     assert "--listen: 'x' is not HOST:PORT" in complaint(capsys, "--to", "h:1", "--listen", "x")
-    assert "security.protocol: TLS is not one of PLAINTEXT, SASL" in complaint(
-        capsys, "--to", "h:1", "--to-config", str(odd)
-    )
+    message = "security.protocol: TLS is not one of PLAINTEXT, SASL"
+    assert message in complaint(capsys, "--to", "h:1", "--to-config", str(odd))
     assert f"--to-config {torn}: line 1: " in complaint(capsys, "--to", "h:1", "--to-config", str(torn))
     assert "none.pem" in complaint(capsys, "--to", "h:1", "--to-config", str(store))
     assert f"{tmp_path}/none: No such file" in complaint(capsys, "--to", "h:1", "--to-config", f"{tmp_path}/none")

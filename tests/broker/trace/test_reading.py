@@ -85,15 +85,9 @@ def test_every_api_is_shown_as_the_journal_shows_it(route: Route) -> None:
 
 def test_topic_ids_are_named_by_what_responses_have_told() -> None:
     known_topics, topic_id = KnownTopics(), bytes(range(16))
-    fetched = FetchRequest(
-        max_wait_ms=0,
-        min_bytes=0,
-        topics=[
-            FetchTopic(
-                topic_id=topic_id, partitions=[FetchPartition(partition=3, fetch_offset=0, partition_max_bytes=1)]
-            )
-        ],
-    )
+    partition = FetchPartition(partition=3, fetch_offset=0, partition_max_bytes=1)
+    fetch_topic = FetchTopic(topic_id=topic_id, partitions=[partition])
+    fetched = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[fetch_topic])
     ask = exchange_of(ApiKey.FETCH, 15, frame_of(fetched, 15), b"")
     assert [target.topic for target in read(ask, known_topics).targets] == [None]
     topic = MetadataResponseTopic(error_code=0, name="orders", topic_id=topic_id, partitions=[])
@@ -109,12 +103,8 @@ def test_topic_ids_are_named_by_what_responses_have_told() -> None:
 def test_unknown_apis_and_versions_are_bytes(api_key: int, version: int, name: str) -> None:
     request, response = raw(api_key, version, b"\0\1" * MAX_SHOWN_BYTES), b"\0\0\0\1\xff\xfe"
     document = json.loads(json_of(read(exchange_of(api_key, version, request, response), KnownTopics())))
-    assert (document["api"], document["version"], document["clientId"], document["request"]) == (
-        name,
-        version,
-        "c",
-        None,
-    )
+    values = [document[key] for key in ("api", "version", "clientId", "request")]
+    assert values == [name, version, "c", None]
     assert document["requestBytes"] == {"size": len(request) + 4, "hex": request[:MAX_SHOWN_BYTES].hex()}
     assert document["responseBytes"] == {"size": 10, "hex": "00000001fffe"}
 
