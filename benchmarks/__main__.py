@@ -71,7 +71,7 @@ def _scale(arguments: argparse.Namespace) -> Scale:
 
 
 def _end_like_ctrl_c(number: int, _: FrameType | None) -> None:
-    sys.exit(128 + number)  # runs every `finally` on its way, so no child is left
+    sys.exit(128 + number)  # This runs every `finally` block, so no child is left.
 
 
 def _list() -> None:
@@ -90,7 +90,7 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _end_like_ctrl_c)
     raise_descriptor_limit()
-    # On a pipe rich assumes 80 columns, too few for the table.
+    # On a pipe, rich assumes 80 columns, which are too few for the table.
     console = Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=160)
     found, missing = peers.available(arguments.peers.split(","), arguments.kafka_libs)
     for name, reason in missing.items():
@@ -132,7 +132,7 @@ def _run(
         interrupted = False
         try:
             runner.run()
-        except (KeyboardInterrupt, SystemExit):  # Ctrl-C, or a signal that asks it to end
+        except (KeyboardInterrupt, SystemExit):  # Ctrl-C or a termination signal
             interrupted = True
             console.print("[yellow]interrupted: this is what was measured until then[/yellow]")
     names = [kind.name for kind in kinds]

@@ -24,7 +24,7 @@ def _die_with_parent() -> Callable[[], None] | None:
     """Return a function that has the Linux kernel kill this child when its parent is gone, or None on other systems."""
     if sys.platform != "linux":
         return None
-    prctl = ctypes.CDLL(None).prctl  # looked up before the fork: the child of a fork should do as little as possible
+    prctl = ctypes.CDLL(None).prctl  # Looked up before the fork, because a child should do little.
     return lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -62,4 +62,4 @@ def end(child: Child, grace: float = 8.0, number: signal.Signals = signal.SIGTER
 
 def _signal_group(child: Child, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.pid, number)  # `process_group=0` made the pid the group's id
+        os.killpg(child.pid, number)  # With `process_group=0`, the pid is the group's id.

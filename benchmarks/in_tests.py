@@ -82,7 +82,7 @@ def main() -> None:
     parser.add_argument("--tests", type=int, default=1000, help="0 leaves them out")
     parser.add_argument("--no-first-test", action="store_true", help="builds no wheel and no environment")
     options = parser.parse_args()
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # with it each start would compile what it imports
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # With it, each start would compile its imports.
     print(f"load average: {os.getloadavg()[0]:.1f}")
     report("with Broker(), ready", repeated(start_in_process, options.rounds), target=30)
     report("minibroker serve, ready", repeated(start_process, options.rounds), target=150)

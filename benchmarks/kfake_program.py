@@ -25,7 +25,7 @@ def find() -> Path:
         raise NoKfakeError("there is no go on the PATH")
 
     def build(folder: Path) -> None:
-        # Go alone would change go.mod where it finds something newer.
+        # By default, Go would change go.mod if it found a newer version.
         command = [go, "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-o", f"{folder}/", "."]
         if failure := toolchains.run(command, _FOLDER, {"CGO_ENABLED": "0"}):
             raise NoKfakeError(failure)

@@ -48,7 +48,7 @@ def watch_loops(note: Callable[[float], None]) -> None:
     clock = time.thread_time
 
     def timed(loop: Any) -> None:
-        if threading.current_thread() is not threading.main_thread():  # the control plane has a loop of its own
+        if threading.current_thread() is not threading.main_thread():  # The control plane has its own loop.
             run_once(loop)
             return
         begin = clock()
@@ -64,7 +64,7 @@ def slow_names(seconds: float) -> None:
 
     def slow(host: Any, *arguments: Any, **named: Any) -> Any:
         text = host.decode() if isinstance(host, bytes) else host
-        if named.get("flags", 0) & socket.AI_NUMERICHOST:  # no resolver is asked
+        if named.get("flags", 0) & socket.AI_NUMERICHOST:  # No resolver is asked.
             return look_up(host, *arguments, **named)
         if text and not text.replace(".", "").isdigit() and ":" not in text and text != "localhost":
             time.sleep(seconds)

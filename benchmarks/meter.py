@@ -17,8 +17,8 @@ class Meter:
 
     def __init__(self, pid: int) -> None:
         self._process = psutil.Process(pid)
-        # clock_getcpuclockid(3) in one line: the clock id of a process is its inverted pid above the clock's type, 2
-        # = scheduler time.
+        # clock_getcpuclockid(3) in one line: the clock id of a process is its inverted pid, followed by the clock's
+        # type in the low bits: 2 is scheduler time.
         self._clock = (~pid << 3) | 2 if sys.platform == "linux" else None
 
     def cpu(self) -> float:
@@ -39,7 +39,7 @@ def settle_page_cache(directory: str, size: int) -> None:
     microseconds of system time, several times the broker's own cost, and would be charged to the broker that writes
     first.
     """
-    # Not a power of two, as a log's batches aren't: the kernel then takes pages in the same mixture of sizes.
+    # Like the batches of a log, not a power of two, so that the kernel takes pages in the same mixture of sizes.
     block = b"x" * 1_000_000
     with tempfile.TemporaryFile(dir=directory, buffering=0) as ballast:
         for _ in range(2 * size // len(block) + 100):

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 
 def main() -> None:
-    # Blocked before librdkafka starts its threads, so that they inherit the mask and the signal waits for the main
+    # Block the signal before librdkafka starts its threads: they inherit the mask, and the signal waits for the main
     # thread.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     cluster = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "mock", "log_level": 3})

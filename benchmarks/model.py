@@ -214,12 +214,12 @@ class Measure:
     """`run` fills `figures` (by key) once for one peer.
 
     Attributes:
-        when: "round" is repeated side by side on running, warmed-up peers; "start" has a new broker for each of several
-            repetitions; "once" has one new broker.
-        settings: of the new broker.
-        title: of a measure that is one row of a table of its own, whose columns are its figures. It runs only when
-            it is asked for by name.
-        left_out: why it is not run on a peer, by the peer's name.
+        when: "round" is repeated side by side on running, warmed-up peers. "start" has a new broker for each of several
+            repetitions, and "once" has one new broker.
+        settings: The settings of the new broker.
+        title: The title of a measure that is one row of its own table, whose columns are its figures. Such a measure
+            runs only if it is named.
+        left_out: The reason why a peer is left out, by the peer's name.
     """
 
     name: str

@@ -1,17 +1,17 @@
-"""The lab's page with Chromium before it: updates under load, and long lists that scroll.
+"""The lab's page in Chromium: updates under load, and scrolling through long lists.
 
     python -m benchmarks.page [--quick] [--only rate,requests,batches]
 
 It needs the extra `browser` and a Chromium on the PATH. Each part has a new broker.
 
-- rate: 1,000 requests a second for 15 s, while the list of requests is open: how many were sent and how many the list
-  has, those that were left out, and the longest turn of the broker's event loop in CPU time (`loop_meter`).
+- rate: 1,000 requests a second for 15 s, while the list of requests is open: the requests that were sent, shown
+  and left out, and the longest turn of the broker's event loop in CPU time (`loop_meter`).
 - requests: 100,000 requests in the list: the time between two frames while it scrolls, and the time until all rows are
-  there after a jump.
-- batches: a log of 1,000,000 batches, 2 GB: the time between two frames, and the time until batches are there after
-  each of "Last", "Earlier", "First", and the look-up of an offset in its middle.
+  loaded after a jump.
+- batches: a log of 1,000,000 batches, 2 GB: the time between two frames, and the time until batches are loaded after
+  each of "Last", "Earlier", "First", and the lookup of an offset in its middle.
 
-Times of frames and jumps are those of a clock, so other work of the machine is in them.
+The times of frames and jumps are wall time, so they include other work of the machine.
 """
 
 import argparse
@@ -110,7 +110,7 @@ def _rate(share: float) -> None:
             for _ in range(_PER_STEP):
                 wire.produced_offset(connection.receive())
 
-        step()  # the modules of the first requests load
+        step()  # The modules of the first requests are loaded.
         _await_status(page, before := int(page.evaluate("fetch('/data/requests').then((it) => it.json())")["last"]))
         hold = Hold(peer.hold_file)
         hold.reset()

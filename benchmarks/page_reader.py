@@ -20,7 +20,7 @@ def main() -> int:
                 while stream.read1(1 << 16):
                     pass
                 return 0
-        except OSError:  # not up yet
+        except OSError:  # The broker is not up yet.
             if time.monotonic() > deadline:
                 raise
             time.sleep(_BREATH_S)

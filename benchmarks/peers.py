@@ -271,7 +271,7 @@ class MinibrokerPeer(Peer):
             children.ROOT,
             children.ROOT / "protocol",
             children.ROOT / "storage",
-        )  # run from a checkout that is not installed
+        )  # The checkout may not be installed.
         return {"PYTHONPATH": ":".join(map(str, rooms))}
 
 

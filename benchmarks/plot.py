@@ -5,7 +5,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 
-mpl.use("Agg")  # no display is needed
+mpl.use("Agg")  # No display is needed.
 
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes

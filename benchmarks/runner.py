@@ -74,7 +74,7 @@ class Runner:
                 self._run_once(measure)
 
     def _run_starts(self, measure: Measure) -> None:
-        uncounted = Results()  # the first start brings files into the page cache and writes .pyc files
+        uncounted = Results()  # The first start fills the page cache and writes .pyc files.
         for repetition in range(self.scale.starts + 1):
             results = self.results if repetition else uncounted
             for kind in self.peers:
@@ -187,4 +187,4 @@ def _running(
             yield peers
         finally:
             for peer in peers:
-                peer.signal_stop()  # all at once; the stack then waits for one after the other
+                peer.signal_stop()  # Signal all peers at once. The stack then waits for each in turn.

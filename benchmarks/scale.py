@@ -126,7 +126,7 @@ def _lifetime(peer: _Broker, count: int) -> Costs:
     _, again = peer.again()
     time.sleep(_WARM_UP_SECONDS + _WARM_UP_SECONDS_EACH * count)
     begin = peer.meter.cpu()
-    time.sleep(_CHORE_SECONDS)  # chores come by the broker's clock
+    time.sleep(_CHORE_SECONDS)  # Chores run by the broker's clock.
     chores = (peer.meter.cpu() - begin) / _CHORE_SECONDS
     each = {"stop, us": stop, "start, us": start, "first look, us": begin - again}
     return {name: cpu / count * 1e6 for name, cpu in each.items()} | {"chores in all, ms": chores * 1e3}
@@ -188,7 +188,7 @@ def groups(count: int) -> Costs:
     with _running() as (peer, connection):
         connection.create_topics(["scale", "other"], 1)
         await_coordinator(connection, "first")
-        for number in range(50):  # the partitions of the coordinators' topic are opened
+        for number in range(50):  # This opens the partitions of the coordinators' topic.
             commit(connection, f"first-{number}", "scale", range(1))
         before = peer.meter.rss()
         made = _cpu_of_each(peer, lambda number: commit(connection, f"group-{number}", "scale", range(1)), range(count))

@@ -41,7 +41,7 @@ _READERS: Final = (CONNECTOR, OTHER, SOURCE, *JOBS)
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _USUAL: Final = 100
 """The value size, in bytes, of the topics with `records` records."""
-# At the end producers that the connector keeps complain that the broker has gone.
+# At the end, producers that the connector keeps open log that the broker is gone.
 _SETTINGS: Final[dict[str, Any]] = {"spark.ui.enabled": False, "spark.log.level": "ERROR"}
 _PIECE: Final = 32
 _WORDS: Final = "The quick brown fox jumps over the lazy dog, and then it sleeps. "
@@ -62,14 +62,14 @@ class Sample:
 
     case: Case
     round: int
-    #: A format of Spark's, `OTHER`, or a job's name.
+    #: A Spark format, `OTHER`, or the name of a job.
     reader: str
-    #: "noop", "aggregate"; of jobs their name.
+    #: "noop", "aggregate", or the name of a job.
     query: str
     seconds: float
-    #: Of driver, JVM, Python workers and broker together; None where that is unknown.
+    #: The CPU seconds of driver, JVM, Python workers and broker together, or None if unknown.
     cpu_seconds: float | None
-    #: Of these the broker's.
+    #: The broker's share of the CPU seconds.
     broker_cpu_seconds: float | None
 
     @property
@@ -85,7 +85,7 @@ class Figures(NamedTuple):
     reader: str
     query: str
     rows_per_second: float
-    #: Per million rows.
+    #: CPU seconds per million rows.
     cpu_seconds: float | None
     speed_ratio: float | None
     cpu_ratio: float | None
@@ -273,7 +273,7 @@ class Reader(NamedTuple):
     name: str
     query: str
     run: Callable[[str], None]
-    #: The broker that it reads from, if that is on this machine.
+    #: The broker that it reads from, if that broker is on this machine.
     broker_pid: int | None
 
 
@@ -373,7 +373,7 @@ def _log_bytes(data_dir: str, topic: str) -> int:
 
 
 def _measure(reader: Reader, case: Case, topic: str, number: int) -> Sample:
-    # Under spark-submit the JVM has started this process, else this one the JVM. The broker is a child of this one.
+    # Under spark-submit, the JVM started this process, otherwise this process the JVM. The broker is its child.
     root = os.getppid() if "PYSPARK_GATEWAY_PORT" in os.environ else os.getpid()
     broker_pids = [reader.broker_pid] if reader.broker_pid else []
     pids = [root, *broker_pids]

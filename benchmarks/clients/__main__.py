@@ -24,7 +24,7 @@ def main() -> None:
     client, text = sys.argv[1:]
     module, name = client.split(".")
     parameters = json.loads(text)
-    signal.alarm(parameters.pop("timeout") + 5)  # in case the parent no longer exists to end it
+    signal.alarm(parameters.pop("timeout") + 5)  # In case the parent no longer exists to end it.
     raise_descriptor_limit()
     address = tuple(parameters.pop("address"))
     run = getattr(importlib.import_module(f"benchmarks.clients.{module}"), name)

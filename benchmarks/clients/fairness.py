@@ -148,7 +148,7 @@ def attack(
     probe = _Probe(address)
     with Target(address, case[:24], tuple(control)) as target:
         made = chosen.make(target, size)
-        with Connection(address) as connection:  # It can have been configured to serve more.
+        with Connection(address) as connection:  # The broker may be configured to serve more.
             served = connection.api_keys()
         frames = list(made.frames) or [_framed(ask) for ask in made.asks]
         if unserved := {struct.unpack_from(">h", frame, 4)[0] for frame in frames if made.asks} - served:

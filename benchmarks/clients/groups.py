@@ -170,7 +170,7 @@ class _Group:
         first, second = wire.Connection(address), wire.Connection(address)
         await_coordinator(first, name)
         leader, generation = _joined(_join(first, name, "", topic))
-        # The second member must wait until the first has joined again, which a heartbeat tells the first to do.
+        # The second member must wait until the first has rejoined. A heartbeat tells the first member to rejoin.
         second.socket.sendall(wire.request(_JOIN_GROUP, 2, _join_body(name, "", topic)))
         heartbeat = wire.string(name) + struct.pack(">i", generation) + wire.string(leader)
         while (error := first.exchange(_HEARTBEAT, 0, heartbeat).int16()) != _REBALANCE_IN_PROGRESS:

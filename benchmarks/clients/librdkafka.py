@@ -72,10 +72,12 @@ def consume(address: Address, pid: int, topic: str, record_size: int, count: int
     Records are taken 500 at a time. Their sizes are added up and checked.
     """
     watch = Stopwatch(pid)
-    consumer = _consumer(address, topic, 0)  # OFFSET_BEGINNING would add librdkafka's half second for looking it up
+    consumer = _consumer(
+        address, topic, 0
+    )  # OFFSET_BEGINNING would add half a second, in which librdkafka looks it up.
     records = size = 0
     while records < count:
-        # Never ask for more than the remaining records: consume() waits until it has as many as requested.
+        # Request no more than the remaining records, because consume() waits until it has the requested number.
         batch = consumer.consume(min(500, count - records), 10.0)
         if not batch:
             raise WireError(f"{records} of {count} records came, then none for ten seconds")

@@ -55,7 +55,7 @@ def look_up(address: Address, pid: int, topic: str, *, batches: int, records: in
             end = time.perf_counter()
             if not header.base_offset <= offset < header.base_offset + header.records or found != target * each:
                 raise wire.WireError(f"offset {offset} is not in the batch, or time {target} is not at offset {found}")
-            if number >= count // 10:  # The first ones open files and warm up a JVM.
+            if number >= count // 10:  # The first requests open files and warm up a JVM.
                 fetches.append((middle - begin) * 1e6)
                 searches.append((end - between) * 1e6)
         result = watch.read()

@@ -167,7 +167,7 @@ def _ping(connection: wire.Connection, frame: bytearray, count: int) -> list[flo
         got = sock.recv_into(buffer)
         times[number] = clock() - begin
         size, correlation_id = wire.response_sizes(buffer)
-        if got != size + 4 or correlation_id != number:  # Such a small response arrives in one piece.
+        if got != size + 4 or correlation_id != number:  # A response this small arrives in one piece.
             raise wire.WireError("the answer is not the answer to the request before it")
         wire.produced_offset(memoryview(buffer)[4:got])
     return [seconds * 1e6 for seconds in times]

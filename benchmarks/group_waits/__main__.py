@@ -237,7 +237,9 @@ def tests_a_minute(start: Start, running: Sequence[peers.Peer], seconds: float) 
         deadline = time.monotonic() + seconds * len(running)
         while time.monotonic() < deadline or len(took[0]) <= WARM_UPS:
             turns = list(zip(drivers, running, took, strict=True))
-            random.shuffle(turns)  # A JVM continues to work for a while, which must not always affect the same peer.
+            random.shuffle(
+                turns
+            )  # A JVM stays busy for a while afterwards, which must not always affect the same peer.
             for driver, peer, durations in turns:
                 began = time.monotonic()
                 attempt(driver, peer, shape)
@@ -260,7 +262,7 @@ def row(client: str, peer: str, tries: Sequence[Mapping[str, Any]]) -> str:
     """Return a line of the table."""
     done = [each for each in tries if "first" in each]
     first, second = ([each[name] for each in done] for name in ("first", "second"))
-    # After a stall the second consumer reads both records, and its time says nothing.
+    # After a stall, the second consumer reads both records, so its time is meaningless.
     seconds = [each["second"]["record_ms"] for each in done if each["first"]["record_ms"] is not None]
     stalls = [sum(phase["record_ms"] is None for phase in phases) for phases in (first, second)]
     unsettled = sum(not phase["is_settled"] for phase in first)

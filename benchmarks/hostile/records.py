@@ -39,7 +39,7 @@ def _by_time(topic: str, moment_ms: int) -> ListOffsetsRequest:
 @case("Produce of 50 zstd batches of 4 KB that hold 127 MiB each", 50)
 def produce_bombs(target: Target, size: int) -> Attack:
     packed = zstandard.ZstdCompressor(19).compress(record(0, bytes(127 << 20)))
-    # Kafka refuses a partition that is named twice, so each batch has one of its own.
+    # Kafka refuses a partition that is named twice, so each batch has its own partition.
     return sent((_produce(target.topic(size), [batch(packed, 1, ZSTD)] * size, apart=True), 9))
 
 

@@ -1,8 +1,8 @@
 """The cost of compaction for producers.
 
-One partition of a compacted topic is filled with records of 100 B over 20,000 keys, in segments of 8 MB. Requests of
-one record then go to another topic, one after the other, until the cleaner has come and gone; their p99 while a
-cleaned file was in the partition's directory is set beside that of the others.
+One partition of a compacted topic is filled with records of 100 B over 20,000 keys, in segments of 8 MB. One-record
+requests are then sent to another topic, one at a time, until the cleaner has finished. The p99 of the requests sent
+while the partition's directory had a cleaned file is compared with that of the others.
 """
 
 from benchmarks.model import Bench, Figure, Measure, Numbers, UnsupportedError

@@ -1,8 +1,8 @@
-"""Memory after a long load: RSS when 2 GB (10 GB with --long) went in and out again.
+"""Memory after a long load: RSS after 2 GB (10 GB with --long) were written and read.
 
-On a new broker: batches of about 1 MB of 1 KB records are produced to one partition over a raw connection, then the
-whole log is fetched. The data directory grows by as much and is deleted with the broker. RSS is read while producing
-(every 64 batches) and at the end.
+On a new broker, batches of about 1 MB of 1 KB records are produced to one partition over a raw connection, and then the
+whole log is fetched. The data directory grows by the same amount and is deleted with the broker. RSS is read while
+producing (every 64 batches) and at the end.
 """
 
 import shutil

@@ -1,8 +1,8 @@
-"""The wait of one client while another one sends a request that is hostile, or merely large.
+"""The waits of one client while another client sends a hostile or merely large request.
 
-A probe asks ApiVersions on a connection of its own, each time that it was answered and 2 ms have passed. Meanwhile
-another client sends what the case says. `hold` is the longest turn of minibroker's event loop in CPU time, which does
-not depend on what else the machine does; it must stay below 200 ms. Each case has a new broker.
+A probe sends ApiVersions on its own connection, 2 ms after each response. Meanwhile, another client sends the requests
+of the case. `hold` is the longest turn of minibroker's event loop in CPU time, which other processes on the machine do
+not affect. It must stay below 200 ms. Each case has a new broker.
 """
 
 from benchmarks.hostile import CASES

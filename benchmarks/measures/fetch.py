@@ -1,13 +1,12 @@
 """Fetching: broker CPU seconds per GB, and throughput.
 
-`fetch-raw`: Fetch v11 without a session on one raw connection, one request at a time, the bytes received and dropped;
-the partition holds batches of about 64 KB and is read from its start again when its end is reached, so the files are
-in the page cache. Once with 1 MB per partition and request, which clients ask for by default, and once with 10 MB. GB
-and MB are bytes of whole batches.
+`fetch-raw`: Fetch v11 without a session on one raw connection, one request at a time. The received bytes are discarded.
+The partition has batches of about 64 KB and is read repeatedly, so its files are in the page cache. It is read once
+with 1 MB per partition and request, the default of clients, and once with 10 MB. GB and MB are bytes of whole batches.
 
-`fetch-client`: a librdkafka consumer from its assignment to the last record; GB and MB of payload.
-`fetch.queue.backoff.ms` is 0: with the default a consumer whose queue is full sleeps for a second, and the faster
-broker loses. The mock cluster keeps only the last 5 MB of a partition and sits this one out.
+`fetch-client`: a librdkafka consumer, from its assignment to the last record. GB and MB are bytes of payload.
+`fetch.queue.backoff.ms` is 0: by default, a consumer with a full queue sleeps for a second, which would penalize the
+faster broker. The mock cluster keeps only the last 5 MB of a partition, so it is left out.
 """
 
 from collections.abc import Callable

@@ -1,15 +1,11 @@
-"""Consumer groups: how soon a consumer has its partitions, what members cost that are only alive, committed offsets.
+"""Consumer groups: the time until a consumer has partitions, the cost of idle members, and committed offsets.
 
-`assignment`: from the making of a consumer, alone in a group that is new, until it gets its assignment, and until
-that is not empty: kafka-python 3 joins before it asks for its topic's metadata, which it does a tenth of a second after
-it has connected. Kafka with `group.initial.rebalance.delay.ms=0`, as minibroker has it by default; with Kafka's own
-default of 3 s it takes that much longer.
-
-`heartbeats`: 1,000 groups of two members each, 2,000 connections, a heartbeat of each member every 3 s.
-
-`idle-consumers`: 1,000 consumers, each with a fetch session whose fetches wait for 500 ms and get nothing.
-
-`offset-fetch`: a group has committed 10,000 partitions; OffsetFetch asks for a hundred of them, and for all.
+`assignment`: from creating a consumer, alone in a new group, until it gets its assignment, and until the assignment is
+not empty: kafka-python 3 joins before it requests its topic's metadata, a tenth of a second after it has connected.
+Kafka has `group.initial.rebalance.delay.ms=0`, which is minibroker's default. With Kafka's own default of 3 s, it takes
+that much longer. `heartbeats`: 1,000 groups of two members each, on 2,000 connections, with a heartbeat of each member
+every 3 s. `idle-consumers`: 1,000 consumers with fetch sessions, whose fetches return nothing after 500 ms.
+`offset-fetch`: a group has committed 10,000 partitions, and OffsetFetch requests a hundred of them, and all.
 """
 
 from benchmarks.model import Bench, Figure, Measure, Numbers
@@ -55,7 +51,7 @@ def _idle_consumers(bench: Bench) -> Numbers:
 def _offset_fetch(bench: Bench) -> Numbers:
     bench.require(_OFFSET_COMMIT, CREATE_TOPICS)
     each = bench.scale.committed_partitions // 2
-    topics = [bench.topic(each), bench.topic(each)]  # Kafka makes less than 10,000 partitions at once
+    topics = [bench.topic(each), bench.topic(each)]  # Kafka creates fewer than 10,000 partitions at once.
     got = bench.client("groups.offset_fetch", topics=topics, partitions=each, count=200)
     return {
         "offset-fetch.few": got["few"],
@@ -108,7 +104,7 @@ MEASURES = (
         figures=(
             Figure("offset-fetch.few", "100 of 10,000 committed partitions", "CPU us", decimals=0),
             Figure("offset-fetch.all", "all of 10,000 committed partitions", "CPU us", decimals=0),
-            # Proportional to what was asked; the fixed cost of a request weighs on the few.
+            # The cost is proportional to the request, but its fixed part weighs more on few partitions.
             Figure(
                 "offset-fetch.proportion", "a partition when all are asked / of a hundred", "x", value=1.25, decimals=2
             ),

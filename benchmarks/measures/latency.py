@@ -1,13 +1,10 @@
-"""Small requests: how long one takes, how many fit into a second, and how soon a consumer has what was produced.
+"""Small requests: the time for one, the number per second, and the time until a consumer has a produced record.
 
-`ping-pong`: produce requests (v7, acks=-1) with one record of 100 B on one raw connection, each sent when the one
-before is answered.
-
-`pipelined`: the same requests over 16 connections, each to one of 4 partitions in turn, with 32 unanswered on each;
-one client process on one selector, with prebuilt requests.
-
-`tail`: from produce() of a librdkafka producer (linger 0) to the return of poll() of a librdkafka consumer that waits
-at the end of the partition; both in one process, one record at a time, each after a random pause of up to 2 ms.
+`ping-pong`: Produce requests (v7, acks=-1) with one record of 100 B on one raw connection, each sent after the previous
+response. `pipelined`: the same requests over 16 connections, each to one of 4 partitions in turn, with 32 unanswered
+requests on each connection. One client process with one selector sends prebuilt requests. `tail`: from produce() of a
+librdkafka producer (linger 0) to the return of poll() of a librdkafka consumer that waits at the end of the partition.
+Both are in one process. Records are sent one at a time, each after a random pause of up to 2 ms.
 """
 
 from benchmarks.model import Bench, Figure, Measure, Numbers
@@ -17,7 +14,7 @@ _PARTITIONS = 4
 
 def _ping_pong(bench: Bench) -> Numbers:
     got = bench.client("raw.ping_pong", topic=bench.topic(), count=bench.scale.pings)
-    bench.busy = 0.0  # the client's turn and the broker's alternate by design
+    bench.busy = 0.0  # The client and the broker take turns by design.
     us = got["cpu"] / got["requests"] * 1e6
     return {"ping-pong.p50": got["p50"], "ping-pong.p99": got["p99"], "ping-pong.cpu": us}
 

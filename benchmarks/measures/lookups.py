@@ -1,8 +1,8 @@
-"""Whether look-ups stay flat as a log grows: by offset (Fetch) and by time (ListOffsets).
+"""Whether the cost of lookups by offset (Fetch) and by time (ListOffsets) stays flat as a log grows.
 
-Two topics of one partition, 64 MB and 2 GB, of batches of about 64 KB that lie a second of record time apart. One
-connection, one request at a time: a fetch of the batch that holds a random offset, received whole, and a search for
-a random batch's time. Every answer is checked.
+Two topics of one partition, 64 MB and 2 GB, have batches of about 64 KB, a second of record time apart. One connection
+sends one request at a time: a fetch of the batch at a random offset, which is received whole, and a search for a random
+batch's time. Every response is checked.
 """
 
 from benchmarks.model import Bench, Figure, Measure, Numbers

@@ -1,10 +1,10 @@
-"""5,000 partitions: creating them, and asking for all of them.
+"""5,000 partitions: creating them, and requesting the metadata of all of them.
 
-On a new broker: one CreateTopics request (v2) for one topic of 5,000 partitions, then one for 50 topics of 100, each
-timed to its answer; The second
-figure is the time until one fetch of all 5,000 has no error in it: Kafka answers before it has made the logs.
-Metadata v1 for each of the two sets, timed to the last byte of the answer, as the median of 20
-answers. The JVM is not warmed up here: a test suite that creates topics meets new brokers.
+On a new broker, one CreateTopics request (v2) creates one topic of 5,000 partitions, and another one 50 topics of 100
+partitions. Each is timed until its response. The second figure is the time until one fetch of all 5,000 partitions has
+no error: Kafka responds before it has created the logs. Metadata v1 for each of the two sets is timed to the last byte
+of the response, as the median of 20 responses. The JVM is not warmed up here, because a test suite that creates topics
+uses new brokers.
 """
 
 from benchmarks.model import Bench, Figure, Measure, Numbers

@@ -1,15 +1,15 @@
 """Producing: broker CPU seconds per GB, and throughput.
 
 `produce-raw`: prebuilt, valid, uncompressed batches of about 1 MB on one raw connection, Produce v7, acks=-1, five
-requests in flight. The client does next to nothing, so this is the broker's own cost. GB and MB are 10^9 and 10^6
-bytes of batches. `produce-raw-...-16k` and `-64k` do it with smaller batches: 16 KB is the default of the clients in
-Java and Python. In the rows of `mixed` the records have different sizes, 0.5 to 1.5 times the given one.
+requests in flight. The client does next to nothing, so this is the broker's own cost. GB and MB are 10^9 and 10^6 bytes
+of batches. `produce-raw-...-16k` and `-64k` use smaller batches: 16 KB is the default of the Java and Python clients.
+In the `mixed` rows, records have 0.5 to 1.5 times the given size.
 
-`produce-client`: a librdkafka producer with its default settings, no compression, one partition, from the first
-record queued to the last acknowledgement; GB and MB of payload. The client is called through its C interface: Python's
-loop over records costs a core at small records and would hide the broker.
+`produce-client`: a librdkafka producer with default settings, no compression and one partition, from the first queued
+record to the last acknowledgement. GB and MB are bytes of payload. The client is called through its C interface,
+because Python's loop over small records takes a whole core and would hide the broker.
 
-Before the clock starts a file twice as large as the log to come is written and deleted: see `settle_page_cache`.
+Before the clock starts, a file twice as large as the expected log is written and deleted: see `settle_page_cache`.
 """
 
 from collections.abc import Callable

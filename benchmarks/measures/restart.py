@@ -1,9 +1,9 @@
-"""The time until a broker with a long log serves again, after a kill and after an orderly stop.
+"""The time until a broker with a long log serves again, after a kill and after a clean stop.
 
-2 GB of 1 KB records in batches of about 1 MB, evenly over two partitions, produced just before. Then `kill -9`, and a
-start on the same files; then SIGTERM, and another one. Measured from just before the spawn to the moment when both
-partitions tell their end offset and the last batch of each has been fetched; the client tries every millisecond.
-Nothing is done to the page cache: the log is in it.
+2 GB of 1 KB records in batches of about 1 MB were produced just before, evenly to two partitions. The broker is killed
+with `kill -9` and restarted on the same files, then stopped with SIGTERM and restarted again. The time is measured from
+just before the spawn until both partitions have returned their end offset, and the last batch of each has been fetched.
+The client tries every millisecond. The page cache is left alone and contains the log.
 """
 
 import signal

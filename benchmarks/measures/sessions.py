@@ -1,8 +1,8 @@
-"""Fetch sessions (KIP-227): what an idle fetch over 1,000 partitions costs without a session and in one.
+"""Fetch sessions (KIP-227): the cost of an idle fetch of 1,000 partitions without a session and in one.
 
-Bytes of one request and its response, length prefixes included, counted on a raw socket: Fetch v7 with session epoch
--1 that names all 1,000 (empty) partitions, and the incremental fetch of a session in which nothing changed. 24 B for
-each partition are saved in every request.
+The bytes of one request and its response, with length prefixes, are counted on a raw socket: for Fetch v7 with session
+epoch -1 that names all 1,000 (empty) partitions, and for the incremental fetch of a session without changes. Each
+request saves 24 B per partition.
 """
 
 from benchmarks.model import Bench, Figure, Measure, Numbers

@@ -1,12 +1,12 @@
-"""Share groups: what records cost that a member acquires and accepts, and members that are only alive.
+"""Share groups: the cost of acquiring and accepting records, and of idle members.
 
-`share-fetch`: one member, alone in its group, takes 1 KB records in batches of 64 KB. It asks for 500 at a time, as the
-Java client does, and accepts them with its next fetch. The group may have 2,000 records in hand, as in Kafka 4. The
-same records are then fetched plainly: 512 KB at a time, about what an answer to the member has, and 1 MB.
+`share-fetch`: one member, alone in its group, acquires 1 KB records in batches of 64 KB. It requests 500 at a time, as
+the Java client does, and accepts them with its next fetch. The group may have 2,000 acquired records, as in Kafka 4.
+The same records are then fetched plainly: 512 KB at a time, about the size of a response to the member, and 1 MB.
+`share-heartbeats`: 100 groups of ten members, on 1,000 connections, with a heartbeat of each member every 5 s, as in
+Kafka.
 
-`share-heartbeats`: 100 groups of ten members, 1,000 connections, a heartbeat of each member every 5 s, as in Kafka.
-
-Kafka has share groups from 4.1 on, so run it with its jars: `--kafka-libs`.
+Kafka has share groups from 4.1 on, so run this with its jars: `--kafka-libs`.
 """
 
 from benchmarks.model import Bench, Figure, Measure, Numbers

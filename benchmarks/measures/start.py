@@ -1,9 +1,9 @@
-"""Cold start, and what a broker costs that does nothing.
+"""Cold start, and the cost of an idle broker.
 
-Cold start is the time from just before the spawn of the process to a valid answer to Metadata v1 that names the
-broker, on an empty data directory; the client tries again every millisecond. Each peer was started once before,
-uncounted, so the files are in the page cache. Formatting Kafka's directory is not counted. RSS is read a second after
-that answer, idle CPU over the seconds that follow.
+Cold start is the time from just before the spawn of the process to a valid Metadata v1 response that names the broker,
+on an empty data directory. The client retries every millisecond. Each peer was started once before, uncounted, so its
+files are in the page cache. Formatting Kafka's directory is not counted. RSS is read a second after that response, and
+idle CPU over the following seconds.
 """
 
 import time
@@ -17,7 +17,7 @@ def _cold_start(bench: Bench) -> Numbers:
 
 
 def _idle(bench: Bench) -> Numbers:
-    time.sleep(3)  # background work of the start, a JVM's compiler above all, is not idling
+    time.sleep(3)  # Background work after the start, mostly a JVM's compiler, is not idling.
     meter = bench.peer.meter
     before, begin = meter.cpu(), time.perf_counter()
     time.sleep(bench.scale.idle_seconds)

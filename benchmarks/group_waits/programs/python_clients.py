@@ -57,7 +57,7 @@ class Confluent:
             }
         )
         self._count = 0
-        # assignment() waits for librdkafka's main thread, which another thread must not do while this one polls.
+        # assignment() waits for librdkafka's main thread. No other thread may do so while this one polls.
         self._consumer.subscribe(
             request["topics"],
             on_assign=lambda _, partitions: self._add(len(partitions)),
