@@ -163,8 +163,7 @@ class View(Screen[None]):
     @property
     def lab(self) -> App[None]:
         """The application."""
-        lab: App[None] = cast("Any", self).app  # The cast is needed because Textual's type is incomplete.
-        return lab
+        return cast("App[None]", cast("Any", self).app)  # The casts are needed because Textual's type is incomplete.
 
 
 def table(name: str, columns: Iterable[str]) -> DataTable[Text]:

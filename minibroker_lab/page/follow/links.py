@@ -1,4 +1,4 @@
-"""The positions of records in requests and responses, from which the page links to the history of each record."""
+"""The positions of records in requests and responses. The page uses them to link to the history of each record."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _base_offsets(response: Node, topics: KnownTopics) -> dict[tuple[str, int], 
 
 
 def _parts(tree: Node, names: tuple[str, str, str, str], topics: KnownTopics) -> Iterator[tuple[str, Node]]:
-    """Yield the partitions with the names of their topics. A truncated tree ends the iteration."""
+    """Yield each partition with the name of its topic. Iteration ends where the tree is truncated."""
     try:
         for topic in tree.find("body", names[0]).children or ():
             name = _name(topic, names[1], topics) if topic.type == STRUCT else None

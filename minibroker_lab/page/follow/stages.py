@@ -73,10 +73,8 @@ def _bytes_text(sighting: Sighting) -> str:
     if place is None:
         return f"somewhere in bytes {sighting.start} to {sighting.end - 1}"
     if place.is_inside:
-        return (
-            f"in the compressed batch at bytes {place.batch_start} to {place.batch_end - 1},"
-            f" where it is at bytes {place.start} to {place.end - 1} of the decompressed ones"
-        )
+        inside = f"at bytes {place.start} to {place.end - 1} of the decompressed ones"
+        return f"in the compressed batch at bytes {place.batch_start} to {place.batch_end - 1}, where it is {inside}"
     return f"at bytes {place.start} to {place.end - 1}"
 
 
@@ -120,10 +118,8 @@ def produce_stage(search: Search, target: Target, view: RecordView | None, gap: 
     if first.error is None:
         text = f"{_client_text(first)} sent it{batch}. No response says so: the batch in the log is the same."
     items = [*refused, _item(first, f"Produce v{first.exchange.version}: the record is {_bytes_text(first)}.")]
-    items += [
-        _item(again, "The same batch again: its sequence was known, so nothing was appended.")
-        for again in sightings[1:]
-    ]
+    repetition = "The same batch again: its sequence was known, so nothing was appended."
+    items += [_item(sighting, repetition) for sighting in sightings[1:]]
     return stage("produced", title, "done", text, items)
 
 
@@ -149,10 +145,8 @@ def log_stage(target: Target, view: RecordView | None) -> dict[str, Any]:
     end = batch.position + batch.size
     parts = [{"start": batch.position, "end": end, "kind": "batch"}]
     link, place = log_link(target.topic, target.partition, target.offset), view.place
-    text = (
-        f"It is in the batch of offsets {batch.base_offset} to {batch.last_offset},"
-        f" at bytes {batch.position} to {end - 1} of {view.file}."
-    )
+    offsets = f"offsets {batch.base_offset} to {batch.last_offset}"
+    text = f"It is in the batch of {offsets}, at bytes {batch.position} to {end - 1} of {view.file}."
     if place is None:
         item_text = f"The batch cannot be opened: {view.fault}."
     elif place.is_inside:
@@ -177,26 +171,17 @@ def index_stage(target: Target, view: RecordView | None) -> dict[str, Any] | Non
     scanned = format_count(view.scanned, "batch", "batches")
     every = f"about every {view.index_interval_bytes} bytes (index.interval.bytes)"
     if entry is None:
-        text = (
-            f"No entry leads to it. The broker adds one {every}, and before this batch the file has {batch.position}"
-            f" bytes. A look-up begins at byte 0 and passes over {scanned}."
-        )
+        before = f"The broker adds one {every}, and before this batch the file has {batch.position} bytes"
+        text = f"No entry leads to it. {before}. A look-up begins at byte 0 and passes over {scanned}."
     else:
         text = (
             f"Entry {entry.slot + 1} of {entry.entries} covers it: offset {entry.key} is in the batch at byte"
             f" {entry.target}. A look-up begins there and passes over {scanned}, {view.scanned_bytes} bytes."
         )
-        items.append(
-            {
-                "text": f"{entry.file}: the entry is at bytes {entry.start} to {entry.end - 1}.",
-                "link": log_link(target.topic, target.partition, entry.key),
-                "bar": {
-                    "name": entry.file,
-                    "size": entry.entries * (entry.end - entry.start),
-                    "parts": [{"start": entry.start, "end": entry.end, "kind": "record"}],
-                },
-            }
-        )
+        item_text = f"{entry.file}: the entry is at bytes {entry.start} to {entry.end - 1}."
+        parts = [{"start": entry.start, "end": entry.end, "kind": "record"}]
+        bar = {"name": entry.file, "size": entry.entries * (entry.end - entry.start), "parts": parts}
+        items.append({"text": item_text, "link": log_link(target.topic, target.partition, entry.key), "bar": bar})
     times = view.time_entry
     if times is not None:
         place = f"{times.file}, bytes {times.start} to {times.end - 1}"
@@ -226,24 +211,16 @@ def transaction_stage(search: Search, target: Target, view: RecordView | None) -
     producer = f"producer {batch.producer_id}, epoch {batch.producer_epoch}"
     if marker is not None:
         is_commit = marker.kind == "COMMIT"
-        items.append(
-            {
-                "text": f"The marker {marker.kind} is at offset {marker.offset}.",
-                "link": log_link(target.topic, target.partition, marker.offset),
-            }
-        )
-        outcome = (
-            "is committed: the marker made the record visible to read_committed"
-            if is_commit
-            else "was aborted: read_committed leaves the record out"
-        )
+        link = log_link(target.topic, target.partition, marker.offset)
+        items.append({"text": f"The marker {marker.kind} is at offset {marker.offset}.", "link": link})
+        outcome = "was aborted: read_committed leaves the record out"
+        if is_commit:
+            outcome = "is committed: the marker made the record visible to read_committed"
         text = f"The transaction of {producer} {outcome}."
         return stage("decided", title, "done" if is_commit else "bad", text, items)
     if view.open_transaction:
-        text = (
-            f"The transaction of {producer} is open. The last stable offset is {view.last_stable_offset}, so consumers"
-            " with read_committed do not see the record yet."
-        )
+        effect = "so consumers with read_committed do not see the record yet"
+        text = f"The transaction of {producer} is open. The last stable offset is {view.last_stable_offset}, {effect}."
         return stage("decided", title, "waiting", text, items)
     text = f"The marker of {producer} is not in the log any more, or too far away: the transaction has ended."
     return stage("decided", title, "unknown", text, items)
@@ -326,11 +303,9 @@ def commit_stage(search: Search, target: Target, commits: CommitsView, gap: str)
 def _commit_text(sighting: Sighting) -> str:
     facts = sighting.facts
     name = "TxnOffsetCommit" if facts["is_transactional"] else "OffsetCommit"
-    place = f"at bytes {sighting.start} to {sighting.end - 1}"
-    return (
-        f"{name} v{sighting.exchange.version} of group {facts['group']} was the first to pass it: offset"
-        f" {facts['committed']}, the next one to read, {place}{_error_text(sighting)}."
-    )
+    request = f"{name} v{sighting.exchange.version} of group {facts['group']}"
+    passed = f"offset {facts['committed']}, the next one to read, at bytes {sighting.start} to {sighting.end - 1}"
+    return f"{request} was the first to pass it: {passed}{_error_text(sighting)}."
 
 
 def _commit_record_items(known: GroupCommits, target: Target) -> list[dict[str, Any]]:
@@ -346,13 +321,8 @@ def _commit_record_items(known: GroupCommits, target: Target) -> list[dict[str, 
                 f"{place}: {CONSUMER_OFFSETS}-{record.partition}, offset {record.log_offset}, says that group"
                 f" {known.group} has {record.offset}, {beyond} the record.{_state_text(record)}"
             )
-        items.append(
-            {
-                "text": text,
-                "link": follow_link(CONSUMER_OFFSETS, record.partition, record.log_offset),
-                "time": record.commit_timestamp or None,
-            }
-        )
+        link = follow_link(CONSUMER_OFFSETS, record.partition, record.log_offset)
+        items.append({"text": text, "link": link, "time": record.commit_timestamp or None})
     return items
 
 

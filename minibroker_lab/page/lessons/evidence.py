@@ -63,7 +63,7 @@ class LogFacts(NamedTuple):
 
     @property
     def first_offset(self) -> int:
-        """The offset of the first record that counts."""
+        """The log start offset, or the log end offset at the lesson's restart if that is larger."""
         return max(self.log.log_start_offset, self.mark.end)
 
     def link(self, offset: int | None = None) -> str:
@@ -202,7 +202,7 @@ def last_of(items: Iterable[T]) -> T | None:
 
 
 def join_numbers(numbers: Iterable[int]) -> str:
-    """Return the numbers as a sorted list: "0, 3, 4"."""
+    """Return the sorted numbers as text: "0, 3, 4"."""
     return ", ".join(map(str, sorted(numbers)))
 
 

@@ -1,4 +1,4 @@
-"""The ten lessons and their pages, which are written in Markdown and are also part of the documentation.
+"""The ten lessons and their pages. The pages are written in Markdown and are also part of the documentation.
 
 The page's security policy requires trusted types, so the page cannot accept HTML. Instead, it gets a tree and creates
 the elements itself.
@@ -43,7 +43,7 @@ ANSWERS: Final = {
 }
 """The answer pages for teachers, by language."""
 _CLIENTS: Final = "clients.md"
-"""The page with a first client in each of those languages, which are its headings."""
+"""The page with a first client for each of these languages. Its headings are the languages."""
 _GOALS: Final = re.compile(r"^## Goals\n.*?(?=^## )", re.MULTILINE | re.DOTALL)
 _LINK: Final = "](http://127.0.0.1:8090"
 """The start of links in the documentation to a lab at its default address. The page makes them relative."""

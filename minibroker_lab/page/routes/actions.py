@@ -117,5 +117,4 @@ def _directory(request: Request, name: str, control_request: ControlRequest) -> 
     """
     if name != "restore_snapshot":
         return None
-    directory: str = request.app.state.control.state.snapshots.get(control_request.values["name"]).directory
-    return directory
+    return str(request.app.state.control.state.snapshots.get(control_request.values["name"]).directory)
