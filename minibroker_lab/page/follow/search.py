@@ -56,7 +56,8 @@ class Searches:
 
     async def look(self, target: Target) -> Search:
         """Return the search for a record, updated with the newest exchanges."""
-        search = self._kept[target] = self._kept.pop(target, None) or Search(self._recorder, target)
+        previous = self._kept.pop(target, None)
+        search = self._kept[target] = previous or Search(self._recorder, target)
         if len(self._kept) > _MAX_SEARCHES:
             del self._kept[next(iter(self._kept))]
         await search.reader.read_new()
