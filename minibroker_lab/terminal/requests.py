@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 from urllib.parse import urlencode
 
 from rich.text import Text
@@ -185,7 +185,8 @@ class RequestView(View):
 
     def action_step(self, by: int) -> None:
         """Open the next or the previous request."""
-        self.lab.switch_screen(RequestView(self.client, max(1, self._number + by)))
+        # The cast is needed because Textual's type is incomplete.
+        cast("Any", self.lab).switch_screen(RequestView(self.client, max(1, self._number + by)))
 
 
 def part_view(part: dict[str, Any]) -> Vertical:
