@@ -59,15 +59,19 @@ check: PROCESSES := 3
 
 test: $(VENV)/.dev ## Run lint beside all tests but those marked `torture`, in four processes (ARGS: options of pytest)
 test: CHOSEN := -m 'not torture'
+# The tests of the image take a container engine: one that answers, or one of their own.
+test: ENGINE := tests/docker/engine.sh
 # Lint only has to finish with the tests, and computes while they wait.
 test: YIELDING := nice -n 10
 
 # Lint's output is printed after the tests.
 check test:
-	@output=$$(mktemp) || exit; lint=; memory=$(MEMORY); \
-	trap 'kill $$lint 2>/dev/null; rm -f "$$output"' EXIT; trap 'exit 130' INT TERM; \
-	if [ -z "$$TMPDIR" ] && [ -n "$$memory" ]; then TMPDIR=$$(mktemp -d $$memory/minibroker-XXXXXX) && export TMPDIR; \
-	  trap 'kill $$lint 2>/dev/null; rm -rf "$$output" "$$TMPDIR"' EXIT; fi; \
+	@output=$$(mktemp) || exit; lint=; engine=; memory=$(MEMORY); \
+	end() { kill $$lint 2>/dev/null; [ -z "$$engine" ] || $(ENGINE) stop; rm -rf "$$output" $$made; }; made=; \
+	trap end EXIT; trap 'exit 130' INT TERM; \
+	[ -z "$(ENGINE)" ] || engine=$$($(ENGINE) start </dev/null); \
+	if [ -z "$$TMPDIR" ] && [ -n "$$memory" ]; then TMPDIR=$$(mktemp -d $$memory/minibroker-XXXXXX) && export TMPDIR && \
+	  made=$$TMPDIR; fi; \
 	$(YIELDING) $(MAKE) --no-print-directory lint >"$$output" 2>&1 & lint=$$!; \
 	echo "== pytest, beside lint"; tests=0; \
 	$(VENV)/bin/pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder \
@@ -128,7 +132,7 @@ dist: $(VENV)/.release ## Build wheel and source archive into dist, check them a
 	@$(VENV)/bin/twine check --strict dist/*
 	@$(VENV)/bin/python -m tests.distribution dist $(SIGNING_KEY)
 
-image: $(VENV)/.core ## Build the container image into build/image without an engine, for the tests that run it (as root)
+image: $(VENV)/.core ## Build the container image into build/image without an engine, as an archive (as root)
 	@$(VENV)/bin/python -m tests.docker.building
 
 lock: $(VENV)/.lock ## Resolve requirements/*.txt again from pyproject.toml (ARGS=--upgrade takes newer versions)

@@ -1,13 +1,10 @@
-"""The sequences by which each Testcontainers module starts a broker, played step for step in the image's own files.
+"""The sequences by which each Testcontainers module starts a broker, played step for step with the image.
 
 A test replaces entry point and command, copies files in with their modes and owners, and waits for the module's log
 line on its stream. It runs the module's commands inside. In the end a real client produces and consumes.
 """
 
 import functools
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,12 +12,14 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.docker.boxes import Box, Image
+from tests.docker.boxes import Container
 from tests.docker.test_redpanda import exchange
 from tests.patience import PATIENCE_S
 from tests.sweeps import one_in
 
 RUNNING = "Transitioning from RECOVERY to RUNNING"
+PUBLISHED = ("--publish", "127.0.0.1:9092:9092")
+READ_ONLY = ("--read-only", "--tmpfs", "/tmp")
 KRAFT = {
     "CLUSTER_ID": "4L6g3nShT-eMCtK--X86sw",
     "KAFKA_LISTENERS": "PLAINTEXT://:9092,BROKER://:9093, CONTROLLER://:9094",
@@ -64,63 +63,44 @@ def use(port: int) -> None:
     exchange(common)
 
 
-def passes(box: Box, command: Sequence[str]) -> bool:
+def passes(box: Container, command: Sequence[str]) -> bool:
     """Whether a command inside ends with status 0."""
     return box.execute(command).returncode == 0
 
 
-def use_inside(box: Box) -> None:
-    """The same from the box's own network, for a broker that advertises localhost:9092."""
-    done = subprocess.run(
-        ["nsenter", "--target", str(box.pid), "--net", sys.executable, "-c", f"from {__name__} import use; use(9092)"],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr + box.logs()
-
-
-def wait_for(box: Box, line: str, *streams: str) -> None:
-    """Wait until a line stands in the log."""
-    box.wait_until(lambda: line in box.logs(*streams), line)
-
-
 @pytest.mark.parametrize("run", ["/etc/kafka/docker/run", "/etc/confluent/docker/run"])
-def test_java_and_dotnet_copy_a_script_that_ends_in_run(boxes: Callable[..., Box], run: str) -> None:
+def test_java_and_dotnet_copy_a_script_that_ends_in_run(boxes: Callable[..., Container], run: str) -> None:
     path = "/tmp/testcontainers_start.sh"
-    box = boxes(command=["sh", "-c", loop(path)], environment=KRAFT)
-    port = box.publish(9092)
+    box = boxes(command=["sh", "-c", loop(path)], environment=KRAFT, ports=[9092])
+    port = box.port(9092)
     advertised = f"PLAINTEXT://localhost:{port},BROKER://box:9093"
     script = f"#!/bin/bash\nexport KAFKA_ADVERTISED_LISTENERS={advertised}\n{run}\n"
     box.copy_in(path, script, 0o777)
-    wait_for(box, RUNNING)
+    box.wait_for(RUNNING)
     use(port)
 
 
-def test_dotnet_advertises_with_a_trailing_comma_and_executes_run(boxes: Callable[..., Box]) -> None:
+def test_dotnet_advertises_with_a_trailing_comma_and_executes_run(boxes: Callable[..., Container]) -> None:
     path = "/testcontainers.sh"
     environment = {**ZOOKEEPER, "KAFKA_NODE_ID": "1", "KAFKA_ZOOKEEPER_CONNECT": "localhost:2181"}
-    box = boxes(entrypoint=["/bin/sh", "-c"], command=[loop(path)], environment=environment)
-    port = box.publish(9093)
+    box = boxes(entrypoint=["/bin/sh", "-c"], command=[loop(path)], environment=environment, ports=[9093])
+    port = box.port(9093)
     script = (
         "#!/bin/bash\n"
-        f"export KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:{port},BROKER://172.30.0.2:9092,\n"
+        f"export KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:{port},BROKER://{box.address}:9092,\n"
         "echo '' > /etc/confluent/docker/ensure\n"
         "exec /etc/confluent/docker/run\n"
     )
     box.copy_in(path, script, 0o755)
-    wait_for(box, "[KafkaServer id=1] started")
+    box.wait_for("[KafkaServer id=1] started")
     use(port)
 
 
 @pytest.mark.parametrize("storage", [True, False], ids=["kafka-storage", "no kafka-storage"])
-def test_go_edits_configure_and_empties_ensure(image: Image, boxes: Callable[..., Box], *, storage: bool) -> None:
-    if storage and not os.path.lexists(image.rootfs / "usr" / "bin" / "kafka-storage"):
-        pytest.skip("Kafka's tools are not in this image")
+def test_go_edits_configure_and_empties_ensure(boxes: Callable[..., Container], *, storage: bool) -> None:
     path = "/usr/sbin/testcontainers_start.sh"
-    box = boxes(entrypoint=["sh"], command=["-c", loop(path, run="bash ")], environment=PUBLIC_9093)
-    port = box.publish(9093)
+    box = boxes(entrypoint=["sh"], command=["-c", loop(path, run="bash ")], environment=PUBLIC_9093, ports=[9093])
+    port = box.port(9093)
     configure = "/etc/confluent/docker/configure"
     step = 'kafka-storage format --ignore-formatted -t "$(kafka-storage random-uuid)" -c /etc/kafka/kafka.properties'
     script = (
@@ -131,32 +111,32 @@ def test_go_edits_configure_and_empties_ensure(image: Image, boxes: Callable[...
         + f"echo '' > /etc/confluent/docker/ensure\n{configure}\n/etc/confluent/docker/launch\n"
     )
     box.copy_in(path, script, 0o755)
-    wait_for(box, RUNNING)
+    box.wait_for(RUNNING)
     use(port)
 
 
-def test_a_directory_of_another_cluster_is_refused_before_the_start(boxes: Callable[..., Box]) -> None:
+def test_a_directory_of_another_cluster_is_refused_before_the_start(boxes: Callable[..., Container]) -> None:
     step = 'kafka-storage format -t "$(kafka-storage random-uuid)" -c /etc/kafka/kafka.properties'
     command = f"/etc/confluent/docker/configure && {step} && exec /etc/confluent/docker/run"
     box = boxes(entrypoint=["bash", "-c"], command=[command], environment=PUBLIC_9093)
-    assert box.process.wait(PATIENCE_S) == 1
+    assert box.wait() == 1
     assert f"not to {PUBLIC_9093['CLUSTER_ID']}\n" in box.logs("stderr")
 
 
-def test_strimzi_executes_a_script_that_only_roots_group_may_in_kafkas_folder(boxes: Callable[..., Box]) -> None:
+def test_strimzi_executes_a_script_that_only_roots_group_may_in_kafkas_folder(boxes: Callable[..., Container]) -> None:
     path = "/testcontainers_start.sh"
-    box = boxes(command=["sh", "-c", loop(path, test="-x")])
-    port = box.publish(9092)
+    box = boxes(command=["sh", "-c", loop(path, test="-x")], ports=[9092])
+    port = box.port(9092)
     config = "config/kraft/server.properties"
     properties = f"node.id=1\nlisteners=PLAINTEXT://:9092\nadvertised.listeners=PLAINTEXT://localhost:{port}\n"
     box.copy_in(f"/opt/kafka/{config}", properties, 0o644)
     box.copy_in(path, f"#!/bin/bash\nbin/kafka-server-start.sh {config}\n", 0o1274)
-    wait_for(box, "Kafka Server started")
+    box.wait_for("Kafka Server started")
     use(port)
 
 
 def test_java_before_1_18_and_node_alter_the_advertised_listeners_of_a_broker_that_runs(
-    boxes: Callable[..., Box],
+    boxes: Callable[..., Container],
 ) -> None:
     body = (
         "echo 'clientPort=2181' > zookeeper.properties\n"
@@ -165,8 +145,8 @@ def test_java_before_1_18_and_node_alter_the_advertised_listeners_of_a_broker_th
         "/etc/confluent/docker/run\n"
     )
     advertised = {"KAFKA_ADVERTISED_LISTENERS": "BROKER://box:9092", "KAFKA_ZOOKEEPER_CONNECT": "localhost:2181"}
-    box = boxes(command=["sh", "-c", body], environment={**ZOOKEEPER, **advertised})
-    port = box.publish(9093)
+    box = boxes(command=["sh", "-c", body], environment={**ZOOKEEPER, **advertised}, ports=[9093])
+    port = box.port(9093)
     for each in (9093, 2181):
         check = ["/bin/sh", "-c", f"nc -vz -w 1 localhost {each}"]
         box.wait_until(lambda check=check: box.execute(check).returncode == 0, f"port {each}")  # type: ignore[misc] # mypy cannot infer a lambda's default
@@ -177,25 +157,25 @@ def test_java_before_1_18_and_node_alter_the_advertised_listeners_of_a_broker_th
     use(port)
 
 
-def test_rusts_confluent_module_alters_them_after_its_line_on_stdout(boxes: Callable[..., Box]) -> None:
+def test_rusts_confluent_module_alters_them_after_its_line_on_stdout(boxes: Callable[..., Container]) -> None:
     docker = "/etc/confluent/docker"
     body = (
         "echo 'clientPort=2181' > zookeeper.properties\nzookeeper-server-start zookeeper.properties &\n"
         f". {docker}/bash-config\n{docker}/configure\n{docker}/launch\n"
     )
     advertised = {"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:9093,BROKER://localhost:9092"}
-    box = boxes(entrypoint=["/bin/bash", "-c"], command=[body], environment={**ZOOKEEPER, **advertised})
-    port = box.publish(9093)
-    wait_for(box, "Creating new log file", "stdout")
+    box = boxes(entrypoint=["/bin/bash", "-c"], command=[body], environment={**ZOOKEEPER, **advertised}, ports=[9093])
+    port = box.port(9093)
+    box.wait_for("Creating new log file", "stdout")
     new = f"advertised.listeners=[PLAINTEXT://localhost:{port},BROKER://localhost:9092]"
     alter = ["kafka-configs", "--alter", "--bootstrap-server", "0.0.0.0:9092", "--entity-type", "brokers"]
     done = box.execute([*alter, "--entity-name", "1", "--add-config", new])
     assert done.returncode == 0, done.stdout + done.stderr
-    wait_for(box, "Checking need to trigger auto leader balancing", "stdout")
+    box.wait_for("Checking need to trigger auto leader balancing", "stdout")
     use(port)
 
 
-def test_users_that_are_added_with_the_format_of_the_directory_may_log_in(boxes: Callable[..., Box]) -> None:
+def test_users_that_are_added_with_the_format_of_the_directory_may_log_in(boxes: Callable[..., Container]) -> None:
     user = "SCRAM-SHA-256=[name=admin,password=admin]"
     step = f"kafka-storage format --ignore-formatted -t $CLUSTER_ID --add-scram '{user}' -c /etc/kafka/kafka.properties"
     command = f'echo "{step}" >> /etc/confluent/docker/configure; exec /etc/confluent/docker/run'
@@ -207,7 +187,7 @@ def test_users_that_are_added_with_the_format_of_the_directory_may_log_in(boxes:
         "KAFKA_LISTENER_NAME_PLAINTEXT_SASL_ENABLED_MECHANISMS": "SCRAM-SHA-256",
     }
     box = boxes(command=["bash", "-c", command], environment=environment)
-    wait_for(box, RUNNING)
+    box.wait_for(RUNNING)
     settings = (
         "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.jaas.config="
         'org.apache.kafka.common.security.scram.ScramLoginModule required username="admin" password="{}";\n'
@@ -224,21 +204,21 @@ def test_users_that_are_added_with_the_format_of_the_directory_may_log_in(boxes:
     one_in(
         3,
         [
-            (None, None),
+            ((), ()),
             (["/opt/bitnami/scripts/kafka/entrypoint.sh"], ["/opt/bitnami/scripts/kafka/run.sh"]),
             (["bash", "-c"], ["echo before && exec /entrypoint.sh /run.sh"]),
-            (None, ["start-kafka.sh"]),
-            (None, ["bash", "-c", "/etc/confluent/docker/configure && /etc/confluent/docker/launch"]),
-            (None, ["kafka-server-start.sh", "/opt/kafka/config/server.properties"]),
+            ((), ["start-kafka.sh"]),
+            ((), ["bash", "-c", "/etc/confluent/docker/configure && /etc/confluent/docker/launch"]),
+            ((), ["kafka-server-start.sh", "/opt/kafka/config/server.properties"]),
             (["/work/kafka"], ["-Dkafka.advertised.listeners=PLAINTEXT://localhost:9092"]),
         ],
     ),
 )
 def test_commands_of_compose_files_start_a_broker(
-    boxes: Callable[..., Box], entrypoint: list[str] | None, command: list[str] | None
+    boxes: Callable[..., Container], entrypoint: Sequence[str], command: Sequence[str]
 ) -> None:
     box = boxes(entrypoint=entrypoint, command=command, environment={"KAFKA_NUM_PARTITIONS": "3"})
-    wait_for(box, "Kafka Server started")
+    box.wait_for("Kafka Server started")
     checked = box.execute(["python", "/opt/minibroker/bin/entrypoint.py", "--check-health"])
     assert (checked.returncode, checked.stderr) == (0, "")
     assert box.stop() == 0, box.logs()
@@ -255,16 +235,18 @@ HEALTH = ["python", "/opt/minibroker/bin/entrypoint.py", "--check-health"]
         ["redpanda", "start", "--kafka-addr", "internal://0.0.0.0:19092,external://0.0.0.0:29092"],
     ],
 )
-def test_the_health_check_asks_the_listeners_that_there_are(boxes: Callable[..., Box], command: list[str]) -> None:
+def test_the_health_check_asks_the_listeners_that_there_are(
+    boxes: Callable[..., Container], command: list[str]
+) -> None:
     box = boxes(command=command)
-    wait_for(box, "minibroker ready")
+    box.wait_for("minibroker ready")
     assert box.execute(["nc", "-z", "localhost", "9092"]).returncode == 1
     checked = box.execute(HEALTH)
     assert (checked.returncode, checked.stderr) == (0, "")
     assert box.execute(["env", "KAFKA_LISTENERS=PLAINTEXT://:1", *HEALTH]).returncode == 0
 
 
-def test_a_container_without_a_broker_is_not_healthy(boxes: Callable[..., Box]) -> None:
+def test_a_container_without_a_broker_is_not_healthy(boxes: Callable[..., Container]) -> None:
     checked = boxes(command=["sleep", "600"]).execute(HEALTH)
     assert (checked.returncode, checked.stderr) == (1, "minibroker container: no broker runs in this container\n")
 
@@ -290,19 +272,19 @@ def test_a_container_without_a_broker_is_not_healthy(boxes: Callable[..., Box]) 
         ],
     ),
 )
-def test_health_checks_of_compose_files_pass_inside(boxes: Callable[..., Box], check: str) -> None:
+def test_health_checks_of_compose_files_pass_inside(boxes: Callable[..., Container], check: str) -> None:
     box = boxes(hostname="kafka", environment={"MINIBROKER_TOPICS": "orders"})
-    wait_for(box, "Kafka Server started")
+    box.wait_for("Kafka Server started")
     checked = box.execute(["/bin/sh", "-c", check])
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-def test_ruby_moves_a_script_as_root_and_formats_before_run(boxes: Callable[..., Box]) -> None:
+def test_ruby_moves_a_script_as_root_and_formats_before_run(boxes: Callable[..., Container]) -> None:
     path = "/testcontainers-kafka-start.sh"
     environment = {name: value for name, value in PUBLIC_9093.items() if name != "CLUSTER_ID"}
     both = {**environment, **{name.replace("KAFKA_", "KAFKA_CFG_", 1): value for name, value in environment.items()}}
-    box = boxes(entrypoint=["/bin/bash", "-c"], command=[loop(path)], environment=both)
-    port = box.publish(9093)
+    box = boxes(entrypoint=["/bin/bash", "-c"], command=[loop(path)], environment=both, ports=[9093])
+    port = box.port(9093)
     script = (
         "#!/bin/bash\n"
         f"export KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:{port},BROKER://localhost:9092\n"
@@ -315,11 +297,12 @@ def test_ruby_moves_a_script_as_root_and_formats_before_run(boxes: Callable[...,
     box.copy_in("/tmp/start.sh", script, 0o600)
     for command in (["chmod", "777", "/tmp/start.sh"], ["mv", "/tmp/start.sh", path]):
         assert box.execute(command, user="0:0").returncode == 0
-    wait_for(box, "Kafka Server started")
+    box.wait_for("Kafka Server started")
     use(port)
 
 
-def test_elixir_starts_inline_and_asks_two_tools(boxes: Callable[..., Box]) -> None:
+@pytest.mark.usefixtures("fixed_ports")
+def test_elixir_starts_inline_and_asks_two_tools(boxes: Callable[..., Container]) -> None:
     environment = {
         **ZOOKEEPER,
         "KAFKA_LISTENERS": "BROKER://0.0.0.0:9093,OUTSIDE://0.0.0.0:9092",
@@ -332,14 +315,15 @@ def test_elixir_starts_inline_and_asks_two_tools(boxes: Callable[..., Box]) -> N
         "echo 'clientPort=2181' > zookeeper.properties; zookeeper-server-start zookeeper.properties & "
         "echo '' > /etc/confluent/docker/ensure; /etc/confluent/docker/run"
     )
-    box = boxes(command=["sh", "-c", script], environment=environment)
+    box = boxes(*PUBLISHED, command=["sh", "-c", script], environment=environment)
     for command in (["kafka-topics", "--list"], ["kafka-broker-api-versions"]):
         asked = [*command, "--bootstrap-server", "localhost:9092"]
         box.wait_until(functools.partial(passes, box, asked), command[0])
-    use_inside(box)
+    use(9092)
 
 
-def test_playtika_makes_topics_and_rights_with_tools(boxes: Callable[..., Box]) -> None:
+@pytest.mark.usefixtures("fixed_ports")
+def test_playtika_makes_topics_and_rights_with_tools(boxes: Callable[..., Container]) -> None:
     environment = {
         **ZOOKEEPER,
         "KAFKA_LISTENERS": "PLAINTEXT://0.0.0.0:9092,SASL_PLAINTEXT://0.0.0.0:9095",
@@ -354,7 +338,7 @@ def test_playtika_makes_topics_and_rights_with_tools(boxes: Callable[..., Box]) 
         "KAFKA_ZOOKEEPER_CONNECT": "localhost:2181",
     }
     path = "/testcontainers_start.sh"
-    box = boxes(command=["sh", "-c", loop(path)], environment=environment)
+    box = boxes(*PUBLISHED, command=["sh", "-c", loop(path)], environment=environment)
     login = "org.apache.kafka.common.security.plain.PlainLoginModule required user_alice='secret';"
     box.copy_in("/etc/kafka/kafka_server_jaas.conf", f"KafkaServer {{ {login} }};\n", 0o644)
     box.copy_in(path, "#!/bin/bash\necho '' > /etc/confluent/docker/ensure\n/etc/confluent/docker/run\n", 0o777)
@@ -367,32 +351,33 @@ def test_playtika_makes_topics_and_rights_with_tools(boxes: Callable[..., Box]) 
     ):
         done = box.execute(command.split())
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}{box.logs()}"
-    use_inside(box)
+    use(9092)
 
 
 @pytest.mark.parametrize("start", ["/etc/kafka/docker/run", "/etc/confluent/docker/run", None])
-def test_the_user_may_be_any_of_group_root(boxes: Callable[..., Box], start: str | None) -> None:
+def test_the_user_may_be_any_of_group_root(boxes: Callable[..., Container], start: str | None) -> None:
     """OpenShift picks a number for each project; `docker run --user 12345` is of group root, too."""
-    entrypoint = None if start is None else [start]
+    entrypoint = () if start is None else [start]
     address = {"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:9092"}
-    box = boxes(user="12345:0", entrypoint=entrypoint, environment=address, read_only=start is None)
-    wait_for(box, RUNNING)
+    options = ["--user", "12345:0", *(READ_ONLY if start is None else ())]
+    box = boxes(*options, entrypoint=entrypoint, environment=address)
+    box.wait_for(RUNNING)
     made = box.execute(["kafka-topics", "--bootstrap-server", "localhost:9092", "--create", "--topic", "orders"])
     assert made.returncode == 0, made.stderr
     assert box.execute(["python", "/opt/minibroker/bin/entrypoint.py", "--check-health"]).returncode == 0
 
 
-def test_the_root_file_system_may_be_read_only(boxes: Callable[..., Box]) -> None:
-    box = boxes(read_only=True)
-    wait_for(box, "Kafka Server started")
+def test_the_root_file_system_may_be_read_only(boxes: Callable[..., Container]) -> None:
+    box = boxes(*READ_ONLY)
+    box.wait_for("Kafka Server started")
     assert box.execute(["touch", "/opt/kafka/file"]).returncode != 0
     assert box.stop() == 0
 
 
-def test_a_keystore_that_is_missing_ends_the_container_with_one_line(boxes: Callable[..., Box]) -> None:
+def test_a_keystore_that_is_missing_ends_the_container_with_one_line(boxes: Callable[..., Container]) -> None:
     environment = {"KAFKA_LISTENERS": "SSL://:9093", "KAFKA_SSL_KEYSTORE_CREDENTIALS": "missing"}
     box = boxes(environment=environment)
-    assert box.process.wait(PATIENCE_S) == 1
+    assert box.wait() == 1
     assert box.logs() == (
         "minibroker container: KAFKA_SSL_KEYSTORE_CREDENTIALS: /etc/kafka/secrets/missing: No such file or directory; "
         "mount the file there\n"

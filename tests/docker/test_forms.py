@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.docker.boxes import Box, Image
+from tests.docker.boxes import Container, run_box
+from tests.docker.engine import Engine
 from tests.docker.forms import HEALTH_CHECKS, SETTINGS, TOOL_COMMANDS, Form
 from tests.sweeps import one_in
 
@@ -27,16 +28,16 @@ FILES = {
 
 
 @pytest.fixture(scope="module")
-def broker(image: Image) -> Iterator[Box]:
+def broker(engine: Engine) -> Iterator[Container]:
     """Return one container for all commands, with files of clients in it."""
-    with Box(image, hostname="kafka", environment=ENVIRONMENT) as box:
+    with run_box(engine, hostname="kafka", environment=ENVIRONMENT) as box:
         for path, text in FILES.items():
             box.copy_in(path, text, 0o644, (1000, 0))
-        box.wait_until(lambda: "Kafka Server started" in box.logs(), "the broker has started")
+        box.wait_for("Kafka Server started")
         yield box
 
 
-def check(box: Box, form: Form) -> None:
+def check(box: Container, form: Form) -> None:
     """Run a command; it does what the table says."""
     done = box.execute(["/bin/sh", "-c", form.command])
     output = done.stdout + done.stderr
@@ -45,11 +46,11 @@ def check(box: Box, form: Form) -> None:
 
 
 @pytest.mark.parametrize("form", one_in(5, HEALTH_CHECKS), ids=lambda form: form.command)
-def test_a_health_check_answers(broker: Box, form: Form) -> None:
+def test_a_health_check_answers(broker: Container, form: Form) -> None:
     check(broker, form)
 
 
 # All of them: one command reads what another one wrote.
 @pytest.mark.parametrize("form", TOOL_COMMANDS, ids=lambda form: form.command)
-def test_a_tool_command_does_its_work(broker: Box, form: Form) -> None:
+def test_a_tool_command_does_its_work(broker: Container, form: Form) -> None:
     check(broker, form)

@@ -7,22 +7,23 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from tests.docker.boxes import Box, Image
+from tests.docker.boxes import run_box
+from tests.docker.engine import Engine
 from tests.documented import code
 from tests.patience import PATIENCE_S
 
 _PORT = 8090
 
 
-def test_the_image_serves_the_lab_and_its_course(image: Image) -> None:
+def test_the_image_serves_the_lab_and_its_course(engine: Engine) -> None:
     (line,) = code("docs/docker.md", "The lab", "sh")
     words = shlex.split(line)
     variable, value = words[words.index("--env") + 1].split("=")
     assert f"127.0.0.1:{_PORT}:{_PORT}" in words
     options = words[words.index("minibroker") + 1 :]
-    with Box(image, command=options, environment={variable: value}) as box:
-        box.wait_until(lambda: "Kafka Server started" in box.logs(), "the broker has started")
-        address = f"http://127.0.0.1:{box.publish(_PORT)}"
+    with engine.network(), run_box(engine, command=options, environment={variable: value}, ports=[_PORT]) as box:
+        box.wait_for("Kafka Server started")
+        address = f"http://127.0.0.1:{box.port(_PORT)}"
 
         def read(path: str) -> bytes:
             request = Request(address + path, headers={"Authorization": f"Bearer {value}"})
@@ -40,8 +41,9 @@ def test_the_image_serves_the_lab_and_its_course(image: Image) -> None:
         refused.value.close()
 
 
-def test_no_package_of_the_terminal_is_in_the_image(image: Image) -> None:
-    (packages,) = (image.rootfs / "opt" / "minibroker" / "lib").glob("python*/site-packages")
-    names = {path.name.partition("-")[0] for path in packages.iterdir()}
+def test_no_package_of_the_terminal_is_in_the_image(engine: Engine) -> None:
+    with run_box(engine, command=["sleep", "inf"]) as box:
+        listed = box.execute(["sh", "-c", "ls /opt/minibroker/lib/python*/site-packages"]).stdout
+    names = {name.partition("-")[0] for name in listed.split()}
     assert {"markdown_it", "mdurl", "fastapi"} <= names
     assert not {"textual", "rich", "pygments", "platformdirs", "linkify_it", "mdit_py_plugins", "uc_micro"} & names

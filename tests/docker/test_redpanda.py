@@ -10,7 +10,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
-from tests.docker.boxes import Box, Image
+from tests.docker.boxes import Container, run_box
+from tests.docker.engine import Engine
 from tests.patience import PATIENCE_S
 
 STARTED = "Successfully started Redpanda!"
@@ -70,9 +71,11 @@ def exchange(common: dict[str, str | int | float | bool]) -> None:
     consumer.close()
 
 
-def started_as_by_modules(boxes: Callable[..., Box], *, login: bool) -> tuple[Box, int]:
+def started_as_by_modules(boxes: Callable[..., Container], *, login: bool) -> tuple[Container, int]:
     """Start a container as the modules for Java and Go do; returns it with the port of its Kafka API."""
     box = boxes(
+        "--user",
+        "0:0",
         entrypoint=[
             "/bin/sh",
             "-c",
@@ -80,19 +83,19 @@ def started_as_by_modules(boxes: Callable[..., Box], *, login: bool) -> tuple[Bo
             "-",
         ],
         command=["redpanda", "start", "--mode=dev-container", "--smp=1", "--memory=1G"],
-        user="0:0",
+        ports=[9092, 9644, 8081, 8082],
     )
-    port = box.publish(9092)
+    port = box.port(9092)
     box.copy_in("/etc/redpanda/.bootstrap.yaml", BOOTSTRAP.format(login=str(login).lower()), 0o700)
     box.copy_in("/entrypoint-tc.sh", LOOP, 0o700)
     box.copy_in("/etc/redpanda/redpanda.yaml", NODE.format(login="sasl" if login else "none", port=port), 0o600)
-    box.wait_until(lambda: STARTED in box.logs(), STARTED)
+    box.wait_for(STARTED)
     return box, port
 
 
-def test_java_and_go_inject_a_configuration_and_wait_for_ports(boxes: Callable[..., Box]) -> None:
+def test_java_and_go_inject_a_configuration_and_wait_for_ports(boxes: Callable[..., Container]) -> None:
     box, port = started_as_by_modules(boxes, login=False)
-    admin, registry, proxy = (box.publish(each) for each in (9644, 8081, 8082))
+    admin, registry, proxy = (box.port(each) for each in (9644, 8081, 8082))
     assert asked(admin, "/")[0] == 404
     for absent in (registry, proxy):
         status, content = asked(absent, "/subjects")
@@ -101,9 +104,9 @@ def test_java_and_go_inject_a_configuration_and_wait_for_ports(boxes: Callable[.
     exchange({"bootstrap.servers": f"127.0.0.1:{port}"})
 
 
-def test_go_makes_service_accounts_over_the_admin_api(boxes: Callable[..., Box]) -> None:
+def test_go_makes_service_accounts_over_the_admin_api(boxes: Callable[..., Container]) -> None:
     box, port = started_as_by_modules(boxes, login=True)
-    admin = box.publish(9644)
+    admin = box.port(9644)
     user = {"username": "superuser", "password": "secret", "algorithm": "SCRAM-SHA-256"}
     assert asked(admin, "/v1/security/users", "POST", user) == (200, {})
     assert asked(admin, "/v1/security/users") == (200, ["superuser"])
@@ -130,24 +133,28 @@ def test_go_makes_service_accounts_over_the_admin_api(boxes: Callable[..., Box])
     ],
     ids=["python", "quarkus"],
 )  # fmt: skip
-def test_python_node_dotnet_and_quarkus_start_by_rpk_with_options(boxes: Callable[..., Box], start: list[str]) -> None:
+def test_python_node_dotnet_and_quarkus_start_by_rpk_with_options(
+    boxes: Callable[..., Container], start: list[str]
+) -> None:
     path = "/var/lib/redpanda/start.sh"
-    box = boxes(entrypoint=["sh"], command=["-c", f"while [ ! -f {path} ]; do sleep 0.1; done; sh {path}"])
-    port = box.publish(9092)
+    box = boxes(
+        entrypoint=["sh"], command=["-c", f"while [ ! -f {path} ]; do sleep 0.1; done; sh {path}"], ports=[9092]
+    )
+    port = box.port(9092)
     advertised = f"PLAINTEXT://box:29092,OUTSIDE://localhost:{port}"
     options = ["--kafka-addr", "PLAINTEXT://0.0.0.0:29092,OUTSIDE://0.0.0.0:9092", "--advertise-kafka-addr", advertised]
     box.copy_in(path, " ".join([*start, *options]) + "\n", 0o777)
-    box.wait_until(lambda: "Started Kafka API server" in box.logs(), "the line of the modules")
+    box.wait_for("Started Kafka API server")
     exchange({"bootstrap.servers": f"127.0.0.1:{port}"})
     brokers = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"}).list_topics(timeout=PATIENCE_S).brokers
     assert [str(broker) for broker in brokers.values()] == [f"localhost:{port}/0"]
 
 
 @pytest.fixture(scope="module")
-def plain(image: Image) -> Iterator[Box]:
+def plain(engine: Engine) -> Iterator[Container]:
     """Return one container that Compose's command starts."""
-    with Box(image, command=["redpanda", "start", "--smp=1"], entrypoint=["/entrypoint.sh"]) as box:
-        box.wait_until(lambda: STARTED in box.logs(), STARTED)
+    with run_box(engine, command=["redpanda", "start", "--smp=1"], entrypoint=["/entrypoint.sh"]) as box:
+        box.wait_for(STARTED)
         yield box
 
 
@@ -163,7 +170,7 @@ def plain(image: Image) -> Iterator[Box]:
         ("curl -f http://localhost:9644/v1/status/ready", '{"status":"ready"}'),
         ("curl -fail http://localhost:9644/v1/status/ready", "200"),
         ("wget -qO- http://localhost:9644/v1/cluster/health_overview", '"is_healthy":true'),
-        ("rpk topic create orders -p 2 -r 1 -c retention.ms=1000", "TOPIC   STATUS\norders  OK\n"),
+        ("rpk topic create orders -p 2 -r 1 -c retention.ms=86400000", "TOPIC   STATUS\norders  OK\n"),
         ("rpk topic create orders; test $? = 1", "orders  TOPIC_ALREADY_EXISTS: Topic 'orders' already exists."),
         ("rpk topic create --if-not-exists orders", "TOPIC_ALREADY_EXISTS"),
         ("rpk topic list --brokers localhost:9092", "NAME    PARTITIONS  REPLICAS\norders  2           1\n"),
@@ -172,7 +179,7 @@ def plain(image: Image) -> Iterator[Box]:
         ("rpk topic consume orders -o :end -f '%t/%p/%o %v\\n'", "orders/1/0 one\norders/1/1 two\n"),
         ("rpk topic consume orders --group readers -n 2 -f '%v '", "one two "),
         ("rpk topic describe orders", "SUMMARY\n=======\nNAME        orders\nPARTITIONS  2\nREPLICAS    1\n"),
-        ("rpk topic describe orders -c | grep retention.ms", "1000"),
+        ("rpk topic describe orders -c | grep retention.ms", "86400000"),
         ("rpk topic describe orders -p", "1          0       0      [0]       0                 2\n"),
         ("rpk topic delete orders", "orders  OK\n"),
         ("kafka-topics --bootstrap-server localhost:9092 --list", ""),
@@ -182,7 +189,7 @@ def plain(image: Image) -> Iterator[Box]:
         ("redpanda start --kafka-addr nonsense; test $? = 1", "--kafka-addr: 'nonsense' is not [NAME://]HOST:PORT\n"),
     ],
 )  # fmt: skip
-def test_rpk_and_health_checks_in_the_container(plain: Box, command: str, shown: str) -> None:
+def test_rpk_and_health_checks_in_the_container(plain: Container, command: str, shown: str) -> None:
     done = plain.execute(["/bin/sh", "-c", command])
     assert done.returncode == 0, done.stdout + done.stderr
     assert shown in done.stdout + done.stderr

@@ -1,12 +1,13 @@
 """TLS and logins as files for Confluent's, Apache's and bitnami's images configure them, with a real client each."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from minibroker.security.tls.certificates import write_certificates
-from tests.docker.boxes import Image
 from tests.docker.composing import Project
+from tests.docker.engine import IMAGE, Engine
 from tests.docker.test_compose import consume
 
 PASSWORD = "certificate-secret"
@@ -14,6 +15,7 @@ CONFLUENT = """
 services:
   kafka:
     image: confluentinc/cp-kafka:7.5.0
+    ports: ["127.0.0.1:9092:9092", "127.0.0.1:9094:9094"]
     environment:
       KAFKA_BROKER_ID: 1
       KAFKA_ZOOKEEPER_CONNECT: zookeeper:2181
@@ -29,13 +31,13 @@ services:
       KAFKA_SASL_ENABLED_MECHANISMS: PLAIN
       KAFKA_OPTS: -Djava.security.auth.login.config=/etc/kafka/secrets/jaas.conf
       KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR: 1
-    volumes: ["secrets:/etc/kafka/secrets"]
-volumes: {secrets: }
+    volumes: ["./secrets:/etc/kafka/secrets"]
 """
 APACHE = """
 services:
   kafka:
     image: apache/kafka:4.0.0
+    ports: ["127.0.0.1:9092:9092"]
     environment:
       KAFKA_NODE_ID: 1
       KAFKA_PROCESS_ROLES: broker,controller
@@ -53,13 +55,13 @@ services:
       KAFKA_SSL_TRUSTSTORE_FILENAME: truststore.p12
       KAFKA_SSL_TRUSTSTORE_TYPE: PKCS12
       KAFKA_SSL_TRUSTSTORE_CREDENTIALS: credentials
-    volumes: ["secrets:/etc/kafka/secrets"]
-volumes: {secrets: }
+    volumes: ["./secrets:/etc/kafka/secrets"]
 """
 BITNAMI = """
 services:
   kafka:
     image: bitnami/kafka:latest
+    ports: ["127.0.0.1:9092:9092"]
     environment:
       - KAFKA_CFG_NODE_ID=0
       - KAFKA_CFG_PROCESS_ROLES=controller,broker
@@ -73,8 +75,7 @@ services:
       - KAFKA_CLIENT_PASSWORDS=alice-secret,bob-secret
       - KAFKA_TLS_TYPE=PEM
       - KAFKA_TLS_CLIENT_AUTH=none
-    volumes: ["secrets:/opt/bitnami/kafka/config/certs"]
-volumes: {secrets: }
+    volumes: ["./secrets:/opt/bitnami/kafka/config/certs"]
 """
 JAAS = (
     'KafkaServer {\n  org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="alice-secret";\n};\n'
@@ -83,7 +84,7 @@ JAAS = (
 
 @pytest.fixture
 def secrets(tmp_path: Path) -> Path:
-    """Return the folder of the volume `secrets`, with certificates under the names of all three images."""
+    """Return a folder with certificates under the names of all three images."""
     folder = tmp_path / "secrets"
     folder.mkdir()
     paths = write_certificates(str(folder), ["localhost"], client="alice", password=PASSWORD)
@@ -99,12 +100,11 @@ def secrets(tmp_path: Path) -> Path:
     return folder
 
 
-def started(image: Image, tmp_path: Path, text: str) -> Project:
-    """Return the project of a file."""
+def started(engine: Engine, tmp_path: Path, text: str) -> Project:
+    """Return the project of a file, in which only the image's name changes."""
     path = tmp_path / "compose.yaml"
-    path.write_text(text)
-    names = ("confluentinc/cp-kafka:7.5.0", "apache/kafka:4.0.0", "bitnami/kafka:latest")
-    return Project(image, path, tmp_path, names)
+    path.write_text(re.sub("image: .*", f"image: {IMAGE}", text))
+    return Project(engine, path, waits=False)
 
 
 def login(mechanism: str, user: str) -> list[str]:
@@ -117,16 +117,18 @@ def login(mechanism: str, user: str) -> list[str]:
     ]
 
 
-def test_confluents_variables_serve_tls_and_plain_logins(image: Image, tmp_path: Path, secrets: Path) -> None:
+def test_confluents_variables_serve_tls_and_plain_logins(engine: Engine, tmp_path: Path, secrets: Path) -> None:
     authority = f"ssl.ca.location={secrets / 'ca.pem'}"
-    with started(image, tmp_path, CONFLUENT) as project:
+    with started(engine, tmp_path, CONFLUENT) as project:
         plain = ["bootstrap.servers=localhost:9092", "security.protocol=SSL", authority]
-        assert consume(project, "kafka", *plain) == ["localhost:9092/1", "consumed a new order"]
+        assert consume(project, *plain) == ["localhost:9092/1", "consumed a new order"]
         logged_in = ["bootstrap.servers=localhost:9094", authority, *login("PLAIN", "alice")]
-        assert consume(project, "kafka", *logged_in)[0] == "localhost:9094/1"
+        assert consume(project, *logged_in)[0] == "localhost:9094/1"
 
 
-def test_apaches_variables_serve_tls_with_certificates_of_clients(image: Image, tmp_path: Path, secrets: Path) -> None:
+def test_apaches_variables_serve_tls_with_certificates_of_clients(
+    engine: Engine, tmp_path: Path, secrets: Path
+) -> None:
     mutual = [
         "bootstrap.servers=localhost:9092",
         "security.protocol=SSL",
@@ -134,15 +136,15 @@ def test_apaches_variables_serve_tls_with_certificates_of_clients(image: Image, 
         f"ssl.keystore.location={secrets / 'client.keystore.p12'}",
         f"ssl.keystore.password={PASSWORD}",
     ]
-    with started(image, tmp_path, APACHE) as project:
-        assert consume(project, "kafka", *mutual) == ["localhost:9092/1", "consumed a new order"]
+    with started(engine, tmp_path, APACHE) as project:
+        assert consume(project, *mutual) == ["localhost:9092/1", "consumed a new order"]
 
 
 @pytest.mark.parametrize(("mechanism", "user"), [("PLAIN", "alice"), ("SCRAM-SHA-512", "bob")])
 def test_bitnamis_variables_serve_tls_in_pem_and_its_users(
-    image: Image, tmp_path: Path, secrets: Path, mechanism: str, user: str
+    engine: Engine, tmp_path: Path, secrets: Path, mechanism: str, user: str
 ) -> None:
     authority = f"ssl.ca.location={secrets / 'ca.pem'}"
-    with started(image, tmp_path, BITNAMI) as project:
-        lines = consume(project, "kafka", "bootstrap.servers=localhost:9092", authority, *login(mechanism, user))
+    with started(engine, tmp_path, BITNAMI) as project:
+        lines = consume(project, "bootstrap.servers=localhost:9092", authority, *login(mechanism, user))
         assert lines == ["localhost:9092/0", "consumed a new order"]

@@ -1,22 +1,19 @@
 """Testcontainers' own packages, unmodified, start our image, and each language's client produces and consumes.
 
-The programs are those of docs/testcontainers.md. They talk to a small Docker Engine API of ours (`tests.docker.engine`)
-in the place of a daemon's.
+The programs are those of docs/testcontainers.md.
 """
 
 import functools
-import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.clients import toolchains
-from tests.docker.boxes import Image
-from tests.docker.engine.api import Engine
+from tests.docker.engine import IMAGE, PREFIX, Engine
 from tests.documented import code
 from tests.kafka import jars
 from tests.kafka.fixtures import or_skip
@@ -25,33 +22,39 @@ from tests.sweeps import one_in
 
 PAGE = "docs/testcontainers.md"
 PROGRAMS = Path(__file__).with_name("programs")
-NAMES = ("minibroker:8.0.0",)
+TAG = f"{IMAGE}:8.0.0"
 
 
-@pytest.fixture(scope="module")
-def engine(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """Return an engine that knows the image by the name that the page gives it."""
-    with Engine(image, NAMES, tmp_path_factory.mktemp("engine") / "docker.sock") as running:
-        yield running
+@pytest.fixture(autouse=True)
+def tag(engine: Engine) -> None:
+    """Give the image the name that the page gives it."""
+    engine.docker("tag", IMAGE, TAG)
 
 
 def run(command: Sequence[str], engine: Engine, more: Mapping[str, str] | None = None) -> None:
-    """Run a program, which must end well, print the record, and remove the container that it has started."""
-    before = len(engine.removed)
+    """Run a program, which must succeed, print the record, and remove the container that it has started."""
     environment = {
-        **os.environ,
-        "DOCKER_HOST": f"unix://{engine.path}",
+        **engine.environment,
         "TESTCONTAINERS_RYUK_DISABLED": "true",  # it would be a container of another image
         "TESTCONTAINERS_HOST_OVERRIDE": "localhost",  # also where the tests run in a container themselves
         "TESTCONTAINERS_CONNECTION_MODE": "docker_host",  # the same, of Python
         **(more or {}),
     }
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    logs = [each.box.logs() for each in engine.containers.values() if each.state != "created"]
+    before = started(engine)
+    with engine.network():
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    left = started(engine) - before
+    logs = [engine.try_docker("logs", container).stdout for container in left]
+    engine.try_docker("rm", "--force", "--volumes", *left)
     assert done.returncode == 0, "\n".join([done.stdout, done.stderr, *logs])
     assert "consumed a new order" in done.stdout.splitlines()
-    assert len(engine.removed) == before + 1
-    assert not engine.containers
+    assert not left
+
+
+def started(engine: Engine) -> set[str]:
+    """Return the containers that other tests have not named."""
+    names = engine.docker("ps", "--all", "--format", "{{.Names}}").split()
+    return {name for name in names if not name.startswith(PREFIX)}
 
 
 @pytest.mark.parametrize(("section", "number"), [("Python", 0), ("Python", 1), ("Redpanda", 0)])
