@@ -127,6 +127,17 @@ class DynamicConfigs:
         for kind in kinds:
             self.on_change(kind)
 
+    def change_static(self, texts: Mapping[str, str | None]) -> None:
+        """Change settings that Kafka reads only when it starts, until the process ends. None restores the default.
+
+        Raises:
+            ConfigError: A value is invalid. Nothing has changed.
+        """
+        given = {name: text for name, text in {**self._given.given, **texts}.items() if text is not None}
+        self._given = BrokerConfig(given, self._given.unknown)
+        self._apply()
+        self.on_change(ConfigResourceType.BROKER)
+
     def group(self, group_id: str) -> "GroupConfig":
         """Return the effective configuration of a group. Callers must not keep it, since it can change at any time."""
         return config_group.GroupConfig(self.broker, self.of(ConfigResourceType.GROUP, group_id)).apply_limits()

@@ -2,36 +2,34 @@
 
 import argparse
 import json
-import os
 import re
 import time
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
-from urllib.error import HTTPError
 from urllib.parse import quote
-from urllib.request import Request, urlopen
 
 from minibroker_tools.client.groups import DEAD, delete_group, describe_group, list_groups
 from minibroker_tools.client.offsets import LATEST, fetch_committed_offsets, list_offsets
 from minibroker_tools.commands.rpk_common import (
+    PROFILES,
     add_command,
-    add_port,
     cluster_of,
     parse_settings,
     print_columns,
     print_section,
+    read_profiles,
+    request_admin_api,
 )
 from minibroker_tools.commands.rpk_topics import add_topic_commands
 from minibroker_tools.failures import ApiError, ToolError, UsageError
 from minibroker_tools.options import KAFKA_VERSION
 from minibroker_tools.output import flush, write_error_line, write_line
 
-_ADMIN_PORT: Final = 9644
 _USERS: Final = "/v1/security/users"
+_CONFIG: Final = "/v1/cluster_config"
 _OFFSET_OPTIONS: Final = ("-o", "--offset")
 _BOOLEAN_FLAG: Final = re.compile(r"(--?[a-z-]+)=(true|false)")
 _PAUSE_S: Final = 1.0
-_PATIENCE_S: Final = 5.0
 
 
 class _Parser(argparse.ArgumentParser):
@@ -50,12 +48,23 @@ class Rpk:
     def __init__(self) -> None:
         self._parser = _Parser(prog="rpk", description="rpk's commands for clusters and topics, for any broker.")
         commands = self._parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-        cluster = commands.add_parser("cluster", help="health, info").add_subparsers(dest="action", required=True)
+        cluster = commands.add_parser("cluster", help="health, info, config").add_subparsers(
+            dest="action", required=True
+        )
         for name in ("info", "metadata", "status"):
             add_command(cluster, name, _print_info)
         health = add_command(cluster, "health", _watch_health)
         health.add_argument("-e", "--exit-when-healthy", action="store_true", help="exit once the cluster is healthy")
         health.add_argument("-w", "--watch", action="store_true", help="print the health whenever it changes")
+        config = cluster.add_parser("config").add_subparsers(required=True, metavar="ACTION")
+        for name, work in (("get", _get_property), ("set", _set_property)):
+            add_command(config, name, work).add_argument("words", nargs="+", metavar="KEY [VALUE]")
+        profiles = commands.add_parser("profile", help="create, set, use, delete").add_subparsers(required=True)
+        for action in ("create", "set", "use", "delete"):
+            profile = profiles.add_parser(action)
+            profile.set_defaults(work=_change_profile, action=action)
+            profile.add_argument("words", nargs="+", metavar="KEY=VALUE" if action == "set" else "NAME")
+            profile.add_argument("-s", "--set", action="append", dest="settings", default=[], metavar="KEY=VALUE")
         self._commands = commands.choices
         topic = commands.add_parser("topic", help="create, list, describe, delete, produce, consume")
         add_topic_commands(topic.add_subparsers(dest="action", required=True))
@@ -154,7 +163,7 @@ def _watch_health(arguments: argparse.Namespace) -> int:
     last_shown = None
     while True:
         try:
-            health: dict[str, Any] = _request_admin_api(arguments, "/v1/cluster/health_overview")
+            health: dict[str, Any] = request_admin_api(arguments, "/v1/cluster/health_overview")
         except ToolError:
             if not arguments.exit_when_healthy:
                 raise
@@ -189,46 +198,61 @@ def _print_health(health: dict[str, Any]) -> None:
 
 def _create_user(arguments: argparse.Namespace) -> int:
     content = {"username": arguments.user, "password": arguments.password, "algorithm": arguments.mechanism.upper()}
-    _request_admin_api(arguments, _USERS, "POST", content)
+    request_admin_api(arguments, _USERS, "POST", content)
     write_line(f'Created user "{arguments.user}".')
     return 0
 
 
 def _list_users(arguments: argparse.Namespace) -> int:
-    print_columns([("USERNAME",), *((user,) for user in _request_admin_api(arguments, _USERS))])
+    print_columns([("USERNAME",), *((user,) for user in request_admin_api(arguments, _USERS))])
     return 0
 
 
 def _delete_user(arguments: argparse.Namespace) -> int:
-    _request_admin_api(arguments, f"{_USERS}/{quote(arguments.user, safe='')}", "DELETE")
+    request_admin_api(arguments, f"{_USERS}/{quote(arguments.user, safe='')}", "DELETE")
     write_line(f'Deleted user "{arguments.user}".')
     return 0
 
 
-def _request_admin_api(arguments: argparse.Namespace, path: str, method: str = "GET", content: object = None) -> Any:
-    """Send a request to the admin API's hosts in turn until one succeeds, and return its response.
+def _get_property(arguments: argparse.Namespace) -> int:
+    values: dict[str, object] = request_admin_api(arguments, _CONFIG)
+    for name in arguments.words:
+        if name not in values:
+            raise ToolError(f"rpk cluster config get {name}: not found; minibroker has {', '.join(values)}")
+        write_line(json.dumps(values[name]).strip('"'))
+    return 0
 
-    Raises:
-        ToolError: All hosts failed. The message names each host and its error.
-    """
-    extra = parse_settings(arguments)
-    hosts = arguments.api_urls or extra.get("admin.hosts") or os.environ.get("RPK_ADMIN_HOSTS") or "127.0.0.1"
-    failures: list[str] = []
-    for host in hosts.split(","):
-        address = add_port(host.removeprefix("http://").rstrip("/"), _ADMIN_PORT)
-        try:
-            body = None if content is None else json.dumps(content).encode()
-            request = Request(f"http://{address}{path}", body, method=method)
-            with urlopen(request, timeout=_PATIENCE_S) as answer:  # noqa: S310 - the scheme is http
-                return json.loads(answer.read() or b"null")
-        except HTTPError as error:
-            with error:
-                failures.append(f"{address}: status {error.code} {error.read().decode(errors='replace')}".strip())
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "reason", error)
-            failures.append(f"{address}: {getattr(reason, 'strerror', None) or reason}")
-    subject = "users" if path.startswith(_USERS) else "cluster health"
-    raise ToolError(f"unable to request {subject}: {'; '.join(failures)}")
+
+def _set_property(arguments: argparse.Namespace) -> int:
+    name, equals, value = "=".join(arguments.words).partition("=")
+    if not equals:
+        raise ToolError(f"rpk cluster config set {name}: a value is missing; give KEY VALUE")
+    change = {"upsert": {name: None if value == "null" else value}} if value else {"remove": [name]}
+    answer: dict[str, Any] = request_admin_api(arguments, _CONFIG, "PUT", change)
+    for ignored in answer.get("ignored", ()):
+        write_error_line(f"no effect: {ignored}={value}; minibroker does not have this property of Redpanda")
+    write_line(f"Successfully updated configuration. New configuration version is {answer['config_version']}.")
+    return 0
+
+
+def _change_profile(arguments: argparse.Namespace) -> int:
+    """Create, change, select or delete a profile, which keeps settings of -X for later commands."""
+    action, content = arguments.action, read_profiles()
+    profiles: dict[str, dict[str, str]] = content["profiles"]
+    name = content["current"] if action == "set" else arguments.words.pop(0)
+    if (name in profiles) == (action == "create"):
+        raise ToolError(
+            f"rpk profile {action}: the profile {name!r} " + ("exists" if name in profiles else "is missing")
+        )
+    arguments.settings += arguments.words
+    profiles[name] = {**profiles.get(name, {}), **parse_settings(arguments)}
+    if action == "delete":
+        del profiles[name]
+    content["current"] = name if name in profiles else ""
+    PROFILES.parent.mkdir(parents=True, exist_ok=True)
+    PROFILES.write_text(json.dumps(content), encoding="utf-8")
+    write_line(f"Profile {name!r}: {action} succeeded.")
+    return 0
 
 
 def _list_groups(arguments: argparse.Namespace) -> int:

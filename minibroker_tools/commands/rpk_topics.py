@@ -21,11 +21,14 @@ from minibroker_tools.client.producer import Outgoing, Producer
 from minibroker_tools.client.reader import Reader, Received
 from minibroker_tools.commands.rpk_common import add_command, cluster_of, print_columns, print_section
 from minibroker_tools.failures import ApiError, ToolError, find_error
-from minibroker_tools.output import flush, write_line
+from minibroker_tools.output import flush, write_error_line, write_line
 
 _TIMEOUT_MS: Final = 30_000
 _OFFSET: Final = re.compile(r"(?P<start>start|end|oldest|newest|[+-]?\d+)?(?P<range>:(?P<stop>end|\d+)?)?")
 _NAMED_OFFSETS: Final = {"start": EARLIEST, "oldest": EARLIEST, "end": LATEST, "newest": LATEST}
+_REDPANDA_KEY: Final = re.compile(
+    r"write\.caching|flush\.bytes|compaction\.strategy|(redpanda|(initial\.)?retention\.local\.target)\..+"
+)
 _ESCAPES: Final = {"\\n": "\n", "\\t": "\t", "\\r": "\r"}
 _FIELD: Final = re.compile(r"%[tkvpodh%]|\\[ntr]")
 
@@ -76,11 +79,26 @@ def add_topic_commands(commands: Any) -> None:
     option("-g", "--group", default="")
 
 
-def _create_topics(arguments: argparse.Namespace) -> int:
-    configs = [str(config).partition("=") for config in arguments.topic_config]
-    for key, equals, _ in configs:
+def _parse_configs(option: str, settings: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the configurations of a topic. Those that only Redpanda has are named on standard error and left out.
+
+    Raises:
+        ToolError: A setting has no value.
+    """
+    configs: list[tuple[str, str]] = []
+    for setting in settings:
+        key, equals, value = setting.partition("=")
         if not equals:
-            raise ToolError(f"--topic-config {key}: it is not KEY=VALUE")
+            raise ToolError(f"{option} {setting}: it is not KEY=VALUE")
+        if _REDPANDA_KEY.fullmatch(key):
+            write_error_line(f"no effect: {setting}; this configuration is Redpanda's, and only its topics have it")
+        else:
+            configs.append((key, value))
+    return configs
+
+
+def _create_topics(arguments: argparse.Namespace) -> int:
+    configs = _parse_configs("--topic-config", arguments.topic_config)
     request = api.CreateTopicsRequest(
         topics=[
             api.CreatableTopic(
@@ -88,7 +106,7 @@ def _create_topics(arguments: argparse.Namespace) -> int:
                 num_partitions=arguments.partitions,
                 replication_factor=arguments.replicas,
                 assignments=[],
-                configs=[api.CreatableTopicConfig(name=key, value=value) for key, _, value in configs],
+                configs=[api.CreatableTopicConfig(name=key, value=value) for key, value in configs],
             )
             for name in dict.fromkeys(arguments.topics)
         ],
@@ -172,11 +190,7 @@ def _delete_topics(arguments: argparse.Namespace) -> int:
 
 def _alter_topics(arguments: argparse.Namespace) -> int:
     changes: list[tuple[str, str | None]] = [(key, None) for key in arguments.delete]
-    for setting in arguments.set:
-        key, equals, value = str(setting).partition("=")
-        if not equals:
-            raise ToolError(f"--set {setting}: it is not KEY=VALUE")
-        changes.append((key, value))
+    changes += _parse_configs("--set", arguments.set)
     with cluster_of(arguments) as cluster:
         return _print_statuses(
             [(topic, attempt(partial(alter_configs, cluster, {(TOPIC, topic): changes}))) for topic in arguments.topics]

@@ -3,11 +3,14 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from minibroker import AsyncBroker, Broker, Security
 from minibroker.control.vendors.ports import AdminPorts
+from minibroker_tools.commands import rpk as rpk_command
+from minibroker_tools.commands import rpk_common
 from tests.command_line_tools.runs import Printed, run_tool
 from tests.patience import PATIENCE_S
 
@@ -77,6 +80,8 @@ def test_lines_are_produced_and_consumed(broker: Broker) -> None:
         (["topic", "consume", "orders", "-o", "x"], "--offset x: it is not one of start, end, N, +N, -N, START:STOP"),
         (["topic", "create", "c", "-c", "x"], "--topic-config x: it is not KEY=VALUE"),
         (["topic", "list", "-X", "brokers"], "-X brokers: it is not KEY=VALUE"),
+        (["topic", "list", "--tls-enabled"], "rpk: unrecognized arguments: --tls-enabled"),
+        (["cluster", "config", "set", "a"], "rpk cluster config set a: a value is missing; give KEY VALUE"),
         (["topic", "frobnicate"], "rpk topic: argument action: invalid choice: 'frobnicate'"),
         (["redpanda", "start"], "rpk redpanda start starts a broker in minibroker's container image"),
         (["topic", "describe", "none"], "This server does not host this topic-partition."),
@@ -168,6 +173,57 @@ async def test_users_are_made_listed_and_deleted() -> None:
         assert (await users("security", "user", "delete", "bob")).out == 'Deleted user "bob".\n'
         assert (await asyncio.to_thread(run_tool, "rpk", *listed)).status == 1
         ports.close()
+
+
+async def test_the_configuration_of_the_cluster_is_read_and_changed() -> None:
+    async with AsyncBroker() as broker:
+        ports = AdminPorts(["redpanda=127.0.0.1:0"])
+        await ports.open(broker.services)
+        hosts = ("-X", f"admin.hosts=127.0.0.1:{ports.ports[0]}")
+
+        async def config(*words: str) -> Printed:
+            return await asyncio.to_thread(run_tool, "rpk", "cluster", "config", *words, *hosts)
+
+        updated = "Successfully updated configuration. New configuration version is 1.\n"
+        assert await config("set", "auto_create_topics_enabled", "false") == Printed(updated, "", 0)
+        assert (await config("set", "log_compression_type=gzip")).out == updated
+        assert (await config("get", "auto_create_topics_enabled", "log_compression_type")).out == "false\ngzip\n"
+        assert (await config("set", "log_compression_type", "")).status == 0
+        assert (await config("get", "log_compression_type")).out == "producer\n"
+        unknown = await config("set", "log_segment_ms_min", "1000")
+        reason = "no effect: log_segment_ms_min=1000; minibroker does not have this property of Redpanda\n"
+        assert unknown == Printed(updated, reason, 0)
+        refused = await config("set", "enable_sasl", "true")
+        assert (refused.status, "true cannot be set while the broker runs" in refused.err) == (1, True)
+        assert (await config("get", "other")).status == 1
+        ports.close()
+
+
+def test_configurations_of_redpandas_topics_are_named_and_left_out(broker: Broker) -> None:
+    options = ("-c", "write.caching=true", "--topic-config", "flush.ms=1000", "-c", "redpanda.remote.read=true")
+    made = rpk(broker, "topic", "create", "cached", *options)
+    reason = "; this configuration is Redpanda's, and only its topics have it\n"
+    named = f"no effect: write.caching=true{reason}no effect: redpanda.remote.read=true{reason}"
+    assert made == Printed("TOPIC   STATUS\ncached  OK\n", named, 0)
+    assert broker.topic_config("cached")["flush.ms"] == "1000"
+    assert rpk(broker, "topic", "alter-config", "cached", "--set", "write.caching=false").status == 0
+
+
+def test_profiles_keep_settings(broker: Broker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for module in (rpk_command, rpk_common):
+        monkeypatch.setattr(module, "PROFILES", tmp_path / "rpk" / "profiles.json")
+    assert run_tool("rpk", "profile", "create", "far", "-s", "brokers=nowhere:1").status == 0
+    assert run_tool("rpk", "topic", "list").status == 1
+    assert run_tool("rpk", "profile", "create", "far").err == "rpk profile create: the profile 'far' exists\n"
+    assert run_tool("rpk", "profile", "create", "near").status == 0
+    assert run_tool("rpk", "profile", "set", f"brokers={broker.bootstrap_servers}").status == 0
+    assert "orders" in run_tool("rpk", "topic", "list").out
+    assert run_tool("rpk", "profile", "use", "far").status == 0
+    assert run_tool("rpk", "topic", "list").status == 1
+    assert "orders" in run_tool("rpk", "topic", "list", "-X", f"brokers={broker.bootstrap_servers}").out
+    assert run_tool("rpk", "profile", "delete", "far").status == 0
+    assert run_tool("rpk", "profile", "use", "far").err == "rpk profile use: the profile 'far' is missing\n"
+    assert run_tool("rpk", "profile", "set", "user=a").status == 1
 
 
 async def test_health_and_brokers_are_those_of_the_cluster() -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from urllib.parse import unquote
 
 from minibroker.config.documents import parse_json
+from minibroker.control.vendors import cluster_config
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
@@ -82,6 +83,7 @@ def answer_as_absent(_services: "Services", _question: AdminRequest) -> Answer:
     return refusal(HTTPStatus.NOT_FOUND, "minibroker has no schema registry and no HTTP proxy; this port is only open")
 
 
+_CONFIG: Final = "/v1/cluster_config"
 _USERS: Final = "/v1/security/users"
 _DEFAULT_MECHANISM: Final = "SCRAM-SHA-256"
 _MECHANISMS: Final = (_DEFAULT_MECHANISM, "SCRAM-SHA-512")
@@ -93,6 +95,8 @@ def answer_as_redpanda(services: "Services", question: AdminRequest) -> Answer:
     path = question.path.rstrip("/")
     if path == _USERS or path.startswith(f"{_USERS}/"):
         return _answer_users(services, question, unquote(path.removeprefix(_USERS).removeprefix("/")))
+    if path == _CONFIG and question.method == "PUT":
+        return cluster_config.change_properties(services, question.body)
     broker_path = _BROKER.fullmatch(path)
     node = services.core.cluster.nodes.get(int(broker_path[1])) if broker_path else None
     if question.method in READERS and node is not None:
@@ -192,5 +196,7 @@ _READS: Final[dict[str, Callable[["Services"], Answer]]] = {
     "/v1/status/ready": _answer_ready,
     "/v1/brokers": lambda services: (OK, [_describe_broker(node) for node in services.core.cluster.nodes.values()]),
     "/v1/cluster/health_overview": _answer_health,
+    _CONFIG: cluster_config.read_properties,
+    f"{_CONFIG}/status": cluster_config.read_status,
     "/v1/cluster/uuid": lambda services: (OK, {"cluster_uuid": services.core.cluster.cluster_id}),
 }

@@ -106,6 +106,47 @@ async def test_a_user_that_cannot_be_is_refused_with_the_reason(client: Client, 
     assert content["message"].startswith(reason)
 
 
+CONFIG = "/v1/cluster_config"
+
+
+async def test_redpandas_cluster_configuration_is_read_and_changed(broker: AsyncBroker, client: Client) -> None:
+    assert (await client.ask("GET", CONFIG))[1]["default_topic_partitions"] == 1
+    change = {"upsert": {"default_topic_partitions": "4", "auto_create_topics_enabled": False, "other": 1}}
+    changed = await client.ask("PUT", CONFIG, json.dumps(change).encode())
+    assert changed == (200, {"config_version": 1, "ignored": ["other"]})
+    config = broker.services.core.config
+    assert (config.integer("num.partitions"), config.boolean("auto.create.topics.enable")) == (4, False)
+    await broker.configure({"log.retention.ms": 5})
+    assert config.integer("num.partitions") == 4
+    assert (await client.ask("PUT", CONFIG, b'{"remove": ["default_topic_partitions"]}'))[0] == 200
+    _, values = await client.ask("GET", CONFIG)
+    assert (values["default_topic_partitions"], values["delete_retention_ms"]) == (1, 5)
+    assert (values["enable_sasl"], values["superusers"], values["log_cleanup_policy"]) == (False, [], "delete")
+    status = {"restart": False, "config_version": 1, "invalid": [], "unknown": []}
+    assert (await client.ask("GET", f"{CONFIG}/status"))[1] == [{"node_id": node, **status} for node in (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("body", "key", "reason"),
+    [
+        (b"{", "the body", "the body: not JSON: "),
+        (b'{"upsert": []}', "the body", "upsert is not an object"),
+        (b'{"upsert": {"log_segment_size": "x"}}', "log_segment_size", "Invalid value x for configuration "),
+        (b'{"upsert": {"enable_sasl": true}}', "enable_sasl", "true cannot be set while the broker runs: give it to "),
+    ],
+)
+async def test_a_property_that_cannot_be_is_refused_with_the_reason(
+    client: Client, body: bytes, key: str, reason: str
+) -> None:
+    status, content = await client.ask("PUT", CONFIG, body)
+    assert status == 400
+    assert content[key].startswith(reason)
+
+
+async def test_a_property_that_counts_at_the_start_may_be_set_to_its_value(client: Client) -> None:
+    assert (await client.ask("PUT", CONFIG, b'{"upsert": {"enable_sasl": "false", "superusers": []}}'))[0] == 200
+
+
 @pytest.mark.parametrize("client", ["confluent"], indirect=True)
 async def test_confluents_server_tells_the_id_of_its_cluster(broker: AsyncBroker, client: Client) -> None:
     cluster_id = broker.services.core.cluster.cluster_id
