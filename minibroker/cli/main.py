@@ -242,7 +242,7 @@ def _read_stdin(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
 
 def _ready_text(broker: "Broker", options: argparse.Namespace) -> str:
     """Return a broker's addresses and data directory as text that programs can parse."""
-    text = f"bootstrap={broker.bootstrap_servers} data-dir={broker.data_dir} pid={os.getpid()}"
+    text = f"bootstrap={_find_bootstrap(broker)} data-dir={broker.data_dir} pid={os.getpid()}"
     if options.control:
         text += f" control={broker.control_url}"
     if options.page:
@@ -250,6 +250,14 @@ def _ready_text(broker: "Broker", options: argparse.Namespace) -> str:
     if len(broker.asynchronous.listener_names) > 1:
         text += f" listeners={_format_listeners(broker)}"
     return text
+
+
+def _find_bootstrap(broker: "Broker") -> str:
+    """Return the address for clients. In a container it is the advertised one, which is valid outside of it, too."""
+    nodes = broker.services.core.cluster.nodes.values() if is_in_container() else ()
+    name = broker.asynchronous.listener_names[0]
+    advertised = [address for node in nodes if (address := node.endpoints[name].advertised) is not None]
+    return ",".join(map(config_addresses.format_address, advertised)) or broker.bootstrap_servers
 
 
 def _token(options: argparse.Namespace) -> str | None:
