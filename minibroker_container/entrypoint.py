@@ -20,10 +20,10 @@ file itself, from KAFKA_CLIENT_USERS, KAFKA_INTER_BROKER_USER and their password
 PLAIN and SCRAM.
 
 MINIBROKER_LISTEN, _ADVERTISE, _DATA_DIR, _CONFIG, _READY_FILE, _BROKERS, _CONTROL, _EMULATE, _FAULTS, _JOURNAL,
-_LOG_FORMAT and _SEED_DATA are the options of the same names, and override their KAFKA_ counterparts. The broker
-itself reads MINIBROKER_CONTROL_TOKEN. MINIBROKER_TOPICS is a list of --topic values separated by spaces.
-CLUSTER_ID is the cluster id for a new data directory, in the format of Kafka's images (bitnami/kafka:
-KAFKA_KRAFT_CLUSTER_ID). A data directory with another cluster id is refused.
+_LOG_FORMAT and _SEED_DATA are the options of the same names, and override their KAFKA_ counterparts. MINIBROKER_LAB is
+the port, or HOST:PORT, of the lab. The broker itself reads MINIBROKER_CONTROL_TOKEN. MINIBROKER_TOPICS is a list of
+--topic values separated by spaces. CLUSTER_ID is the cluster id for a new data directory, in the format of Kafka's
+images (bitnami/kafka: KAFKA_KRAFT_CLUSTER_ID). A data directory with another cluster id is refused.
 
 Container arguments that begin with a dash are further options of `minibroker serve`. Other arguments are a
 command to run instead. Passwords and login configurations are not passed as arguments, because every user of
@@ -43,10 +43,12 @@ from typing import NoReturn
 from minibroker.cli import variables
 from minibroker.cluster import listeners
 from minibroker.cluster.listeners import ServedListener
-from minibroker_container import files, lists, vendors
+from minibroker_container import files, lists, unused, vendors
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
+    import secrets
+
     from minibroker.config import addresses
     from minibroker.config import properties as properties_files
     from minibroker.security.sasl import jaas
@@ -68,6 +70,7 @@ SECRETS_DIR = "/etc/kafka/secrets"
 _TOPICS = "MINIBROKER_TOPICS"
 _ADMIN_API = "MINIBROKER_ADMIN_API"
 _LOG_LINES = "MINIBROKER_LOG_LINES"
+_TOKEN = "MINIBROKER_CONTROL_TOKEN"  # noqa: S105 - the name of a variable
 _LEAD_TIMEOUT_S = 10.0
 """Seconds to wait for the container with the broker, within the start period of the health check."""
 
@@ -76,13 +79,14 @@ _NOT_CONFIGS = re.compile(
     r"KAFKA_(VERSION|HOME|DEBUG|(\w+_)?OPTS|JMX_\w+|LOG4J_\w+|TOOLS_LOG4J_\w+"
     r"|(KRAFT_)?CLUSTER_ID|ENABLE_KRAFT|KRAFT_MODE|CLIENT_(USERS|PASSWORDS|SASL_MECHANISMS?|LISTENER_NAME)"
     r"|(INTER_BROKER|CONTROLLER)_(USER|PASSWORD)|CREATE_TOPICS(_SEPARATOR)?|ZOOKEEPER_(PROTOCOL|USER|PASSWORD|TLS_\w+)"
-    r"|EXTRA_FLAGS|INITIAL_CONTROLLERS|SKIP_KRAFT_STORAGE_INIT|(BASE|VOLUME|CONF|MOUNTED_CONF)_DIR|REST_\w+)"
+    r"|EXTRA_FLAGS|INITIAL_CONTROLLERS|SKIP_KRAFT_STORAGE_INIT|(BASE|VOLUME|CONF|MOUNTED_CONF)_DIR|(KAFKA_)*REST_\w+)"
 )
 _USERS = (("KAFKA_CLIENT_USERS", "KAFKA_CLIENT_PASSWORDS"), ("KAFKA_INTER_BROKER_USER", "KAFKA_INTER_BROKER_PASSWORD"))
 _MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
 """The mechanisms of bitnami/kafka, unless a variable names others."""
 # Variables that Kubernetes and container links set for a service named kafka or minibroker.
 _SERVICE_LINKS = re.compile(r"(KAFKA|MINIBROKER)_(SERVICE_HOST|SERVICE_PORT|PORT)(_\w+)?")
+_REDPANDA_START = re.compile(r"((rpk\s+)?redpanda\s+)?start(?=\s|$)")
 _HIDDEN = "[hidden]"
 """The text that Kafka shows in place of passwords."""
 # These configs are passed as separate command-line options, so they are not passed on as configs.
@@ -197,6 +201,8 @@ def serve_options(environment: Mapping[str, str], *, keeps_names: bool = False) 
     """
     configs = effective_configs(environment)
     options = {option: environment[name] for name, option in variables.OPTIONS.items() if environment.get(name)}
+    if (page := options.get("--page", "")).isdecimal():
+        options["--page"] = f"0.0.0.0:{page}"
     further: list[str] = []
     settings = {**broker_configs(environment), **security_configs(environment, configs)}
     for key in (*_OPTION_CONFIGS, *variables.IMAGE_FILES):
@@ -251,6 +257,8 @@ def read_configure_settings(environment: Mapping[str, str]) -> dict[str, str]:
     """
     translated = vendors.translate(environment, _warn)
     configs = {key: value for key, value in effective_configs(translated).items() if value}
+    if configs.get("advertised.listeners") == "ignored":  # This is Confluent's idiom for a container of clients.
+        return configs
     configs |= security_configs(translated, configs)
     if not _is_controller_only(configs):
         _checked_listeners(configs)
@@ -280,6 +288,18 @@ def _topic_options(environment: Mapping[str, str]) -> list[str]:
     return [word for topic in topics.values() for word in ("--topic", topic)]
 
 
+def _find_command(environment: Mapping[str, str], arguments: Sequence[str]) -> list[str] | None:
+    """Return the command to run before or instead of the broker, or None to start the broker."""
+    if arguments and not arguments[0].startswith("-"):
+        # The ubuntu/kafka image accepts a properties file as the command.
+        start = ["kafka-server-start"] if arguments[0].endswith(".properties") else []
+        # Lists in Compose files have one of these commands, also with options in the same item.
+        if (match := _REDPANDA_START.match(arguments[0])) is not None:
+            return ["redpanda", "start", *filter(None, [arguments[0][match.end() :].strip()]), *arguments[1:]]
+        return [*start, *arguments]
+    return ["start-kafka.sh", *arguments] if environment.get("CUSTOM_INIT_SCRIPT") else None
+
+
 def container_command(
     environment: Mapping[str, str],
     arguments: Sequence[str],
@@ -299,23 +319,11 @@ def container_command(
         OSError: a file cannot be read. For a key store, the message has its variable and its path.
         ValueError: a variable or a file is invalid.
     """
-    if arguments and not arguments[0].startswith("-"):
-        # The ubuntu/kafka image accepts a properties file as the command.
-        start = ["kafka-server-start"] if arguments[0].endswith(".properties") else []
-        # Compose files for Redpanda use one of these commands.
-        if arguments[0].split() in (["start"], ["redpanda", "start"]):
-            return ["redpanda", "start", *arguments[1:]]
-        return [*start, *arguments]
-    for name in environment:
-        if (
-            name.startswith("MINIBROKER_")
-            and name not in variables.OPTIONS
-            and name not in {_TOPICS, _ADMIN_API, _LOG_LINES, "MINIBROKER_CONTROL_TOKEN"}
-            and not _SERVICE_LINKS.fullmatch(name)
-        ):
-            _warn(f"{name} is not known and has no effect")
+    if (command := _find_command(environment, arguments)) is not None:
+        return command
     translated = vendors.translate(environment, _warn)
     configs = effective_configs(translated)
+    unused.warn_unused(environment, configs, _warn)
     if _is_controller_only(configs) and not translated.get("MINIBROKER_LISTEN"):
         silent = lists.silent_addresses(translated, configs)
         return [sys.executable, os.path.abspath(sys.argv[0]), lists.HOLD_PORTS, lists.node_of(configs), *silent]
@@ -439,7 +447,19 @@ def _start(arguments: Sequence[str]) -> NoReturn:
     command = container_command(os.environ, arguments, write_secrets, checks_files=True)
     if command[:2] == ["minibroker", "serve"]:
         files.run_init_scripts()
+        _prepare_lab(command)
     exec_command(command)
+
+
+def _prepare_lab(command: Sequence[str]) -> None:
+    """Make a token for the lab, unless there is one, and print the lab's address."""
+    if "--page" not in command or "--control-token" in command:
+        return
+    token = os.environ.get(_TOKEN) or secrets.token_urlsafe()
+    shown = f"the value of {_TOKEN}" if os.environ.get(_TOKEN) else token
+    os.environ[_TOKEN] = token
+    _, port = addresses.parse_address(command[command.index("--page") + 1], "MINIBROKER_LAB")
+    _warn(f"the lab is at http://localhost:{port}/?token={shown} once port {port} is published")
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
@@ -460,7 +480,9 @@ def main(arguments: Sequence[str]) -> NoReturn:
                 files.link_tools(directories)
                 files.link_releases(pathlib.Path("/opt"))
             case ["--redpanda", *options]:
-                os.environ |= redpanda.environment(options, os.environ, _warn)
+                translated = redpanda.environment(options, os.environ, _warn)
+                os.environ.clear()
+                os.environ.update(translated)
                 _start(())
             case _:
                 _start(arguments)

@@ -1,29 +1,69 @@
 """Converts the options and files of `redpanda start` to the variables of Kafka's images.
 
 Options override /etc/redpanda/redpanda.yaml. That file overrides /etc/redpanda/.bootstrap.yaml, which has the
-properties of a new cluster. Options for shards, memory or inter-node RPC, for example, have no effect on a single
-process.
+properties of a new cluster. Options that tune the use of CPUs, memory and disks have no effect. Whatever else has none
+is named on standard error.
 """
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
+from minibroker.cli.variables import variable_of
+from minibroker.control.vendors.cluster_config import AT_START, PROPERTIES
 from minibroker_container.files import open_named_file
-from minibroker_container.vendors import AUTHORIZER
+from minibroker_container.unused import describe, warn_of
+from minibroker_container.vendors import AUTHORIZER, Warn
 
 NODE_CONFIG: Final = "/etc/redpanda/redpanda.yaml"
 BOOTSTRAP_CONFIG: Final = "/etc/redpanda/.bootstrap.yaml"
 DATA_DIR: Final = "/var/lib/redpanda/data"
-_FLAGS: Final = frozenset({"overprovisioned", "check", "lock-memory", "unsafe-bypass-fsync", "verbose", "v"})
+_FLAGS: Final = frozenset(
+    {
+        "overprovisioned",
+        "check",
+        "lock-memory",
+        "unsafe-bypass-fsync",
+        "verbose",
+        "v",
+        "tune",
+        "mbind",
+        "thread-affinity",
+    }
+)
+# From `rpk redpanda start --help`, and Seastar's options for its reactor, memory, disks and logs.
+_OPTIONS: Final = re.compile(
+    "(advertise-)?kafka-addr|pandaproxy-addr|schema-registry-addr|node-id|set|mode|seeds|config|redpanda-cfg|smp|memory"
+    "|reserve-memory|hugepages|cpuset|num-io-queues|max-io-requests|io-properties(-file)?|well-known-io|heapprof|timeout"
+    "|install-dir|blocked-reactor-notify-ms|(default|logger)-log-level|logger-stdout-timestamps|log-to-(stdout|syslog)"
+    "|log-with-color|abort-on-seastar-bad-alloc|dump-memory-diagnostics-on-alloc-failure-kind|reactor-backend|poll-aio"
+    "|poll-mode|idle-poll-time-us|relaxed-dma|task-quota-ms|kernel-page-cache|aio-fsync|linux-aio-nowait"
+    f"|max-networking-io-control-blocks|{'|'.join(_FLAGS)}"
+)
+"""The options that count, and those that tune the use of resources or say how to log."""
+_SETTINGS: Final = re.compile(
+    "redpanda|rpk|schema_registry|pandaproxy|(data_directory|node_id|(advertised_)?kafka_api(_tls)?|admin(_api_tls)?"
+    "|seed_servers|developer_mode|storage_min_free_bytes|topic_(partitions_per_shard|memory_per_partition)"
+    "|fetch_reads_debounce_timeout|log_segment_size_(min|max)|write_caching_default|crash_loop_limit"
+    f"|disable_(public_)?metrics|{'|'.join([*PROPERTIES, *AT_START])})"
+)
+"""The sections and settings that count, and those that Redpanda's documentation has for resources and development."""
+_ALWAYS_TRUE: Final = frozenset({"enable_idempotence", "enable_transactions"})
+_DEV_CONTAINER: Final = "dev-container"
 _BOOLEANS: Final = frozenset({"true", "false", "0", "1"})
-_ADDRESS: Final = re.compile(r"(?:(?P<name>[^:/,]+)://)?(?P<host>\[[^\]]*\]|[^:/,]*):(?P<port>\d{1,5})", re.ASCII)
+_ADDRESS: Final = re.compile(
+    r"(?:(?P<name>[^:/,]+)://)?(?P<host>\[[^\]]*\]|[^:/,|]*)(?::(?P<port>\d{1,5}))?(?:\|(?P<login>\w+))?", re.ASCII
+)
 _SPACED: Final = re.compile(r"-[^\s=]+\s")
+_NEXT_OPTION: Final = re.compile(r"\s+(?=-)")
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Z0-9_-]")
 _ALL: Final = "0.0.0.0"  # noqa: S104 - as Redpanda's image does
 _KAFKA: Final = "kafka_api"
 _ABSENT: Final = (("schema_registry", "schema_registry_api", 8081), ("pandaproxy", "pandaproxy_api", 8082))
+_PORTS: Final = {"schema-registry-addr": 8081, "pandaproxy-addr": 8082}
+_WITH_VARIABLES: Final = ("kafka-addr", "advertise-kafka-addr", "seeds", *_PORTS)
+"""Options with a variable that counts in their place; see `_variable_of`."""
 _MECHANISMS: Final = "SCRAM-SHA-256,SCRAM-SHA-512"
 
 
@@ -41,7 +81,7 @@ class _Listener(NamedTuple):
         return f"{self.host}:{self.port}"
 
 
-def environment(arguments: Sequence[str], inherited: Mapping[str, str], warn: Callable[[str], None]) -> dict[str, str]:
+def environment(arguments: Sequence[str], inherited: Mapping[str, str], warn: Warn) -> dict[str, str]:
     """Return the environment that starts an equivalent broker.
 
     Raises:
@@ -49,27 +89,39 @@ def environment(arguments: Sequence[str], inherited: Mapping[str, str], warn: Ca
         ValueError: an option or a file is invalid.
     """
     options = _parse_options(arguments)
-    node, cluster = _read_yaml(NODE_CONFIG), _read_yaml(BOOTSTRAP_CONFIG)
+    for option in _WITH_VARIABLES:
+        if value := inherited.get(_variable_of(option)):
+            options.setdefault(option, [value])
+    path = _find_last_value(options, "config") or _find_last_value(options, "redpanda-cfg")
+    node, cluster = (
+        _read_yaml(path, is_required=True) if path else _read_yaml(NODE_CONFIG),
+        _read_yaml(BOOTSTRAP_CONFIG),
+    )
     settings: dict[str, Any] = {**cluster, **_get_section(node, "redpanda")}
     for pair in options.get("set", ()):
         key, equals, value = pair.partition("=")
         if not equals:
             raise ValueError(f"redpanda start: --set {pair!r} is not KEY=VALUE")
-        settings[key.removeprefix("redpanda.")] = value
-    variables = {name: value for name, value in inherited.items() if not name.startswith("KAFKA_")}
+        settings[key.removeprefix("redpanda.")] = _parse_yaml(value, f"--set {key}") if value[:1] in "[{" else value
+    mode = _find_last_value(options, "mode")
+    if mode not in {"", _DEV_CONTAINER}:
+        raise ValueError(f"redpanda start: --mode {mode!r} is not known; give {_DEV_CONTAINER}, or leave it out")
+    _warn_unused(options, {**node, **settings}, inherited, warn)
+    variables = {
+        name: value for name, value in inherited.items() if not name.startswith(("KAFKA_", "REDPANDA_", "RP_"))
+    }
     variables |= _listener_variables(options, settings)
-    node_id = _find_last_value(options, "node-id") or str(settings.get("node_id", 0))
-    automatic = settings.get("auto_create_topics_enabled", _find_last_value(options, "mode") == "dev-container")
+    is_development = mode == _DEV_CONTAINER or _is_true(settings.get("developer_mode"))
+    settings.setdefault("auto_create_topics_enabled", is_development)
     variables |= {
-        "KAFKA_NODE_ID": node_id,
+        "KAFKA_NODE_ID": _find_last_value(options, "node-id") or str(settings.get("node_id") or 0),
         "KAFKA_LOG_DIRS": str(settings.get("data_directory") or DATA_DIR),
-        "KAFKA_AUTO_CREATE_TOPICS_ENABLE": str(_is_true(automatic)).lower(),
         "MINIBROKER_LOG_LINES": inherited.get("MINIBROKER_LOG_LINES") or "redpanda",
     }
-    if "default_topic_partitions" in settings:
-        variables["KAFKA_NUM_PARTITIONS"] = str(settings["default_topic_partitions"])
-    if "log_segment_size" in settings:
-        variables["KAFKA_LOG_SEGMENT_BYTES"] = str(settings["log_segment_size"])
+    for property_name, key in PROPERTIES.items():
+        configured = settings.get(property_name)
+        if configured is not None:
+            variables[variable_of(key)] = str(configured).lower() if isinstance(configured, bool) else str(configured)
     variables |= _security_variables(settings, inherited, warn)
     if _find_last_value(options, "seeds") or settings.get("seed_servers"):
         warn("--seeds: each container is a cluster of its own here; topics and records of one are not on the others")
@@ -83,19 +135,44 @@ def environment(arguments: Sequence[str], inherited: Mapping[str, str], warn: Ca
     return variables
 
 
+def _warn_unused(
+    options: Mapping[str, Sequence[str]], settings: Mapping[str, Any], inherited: Mapping[str, str], warn: Warn
+) -> None:
+    """Name the options, the keys of files and the variables that have no effect and do not tune resources."""
+    unused = [
+        describe(f"--{name}", values[-1], " ") for name, values in options.items() if not _OPTIONS.fullmatch(name)
+    ]
+    unused += [
+        describe(key, value)
+        for key, value in settings.items()
+        if not _SETTINGS.fullmatch(key.partition(".")[0]) and not (key in _ALWAYS_TRUE and _is_true(value))
+    ]
+    warn_of(unused, "minibroker does not have these features of Redpanda", warn)
+    known = {*map(_variable_of, _WITH_VARIABLES), "RP_BOOTSTRAP_USER", "REDPANDA_BROKERS", "KAFKA_HOME"}
+    others = [name for name in inherited if name.startswith(("KAFKA_", "REDPANDA_", "RP_")) and name not in known]
+    warn_of([describe(name, inherited[name]) for name in others], "`redpanda start` does not read them", warn)
+
+
+def _variable_of(option: str) -> str:
+    """Return the variable that counts without an option, such as REDPANDA_KAFKA_ADDRESS for --kafka-addr."""
+    return f"REDPANDA_{option.upper().replace('-ADDR', '_ADDRESS').replace('-', '_')}"
+
+
 def _parse_options(arguments: Sequence[str]) -> dict[str, list[str]]:
     """Return the values of each option by name.
 
-    An option is given as `--name value`, in one or two arguments, or as `--name=value`.
+    An option is given as `--name value`, in one or two arguments, or as `--name=value`. An argument can have several
+    options. Redpanda's image separates arguments at blanks, too.
     """
     options: dict[str, list[str]] = {}
-    words = [word for item in arguments for word in (item.split(None, 1) if _SPACED.match(item) else [item])]
+    items = [part for item in arguments for part in (_NEXT_OPTION.split(item) if item.startswith("-") else [item])]
+    words = [word for item in items for word in (item.split(None, 1) if _SPACED.match(item) else [item])]
     while words:
         name, equals, value = words.pop(0).lstrip("-").partition("=")
         follows = bool(words) and not words[0].startswith("-")
         if not equals and follows and (name not in _FLAGS or words[0] in _BOOLEANS):
             value = words.pop(0)
-        options.setdefault(name, []).append(value)
+        options.setdefault(name, []).append(value.strip(" \"'"))
     return options
 
 
@@ -103,20 +180,23 @@ def _find_last_value(options: Mapping[str, Sequence[str]], name: str) -> str:
     return options[name][-1] if name in options else ""
 
 
-def _read_yaml(path: str) -> dict[str, Any]:
-    if not os.path.exists(path):
+def _read_yaml(path: str, *, is_required: bool = False) -> dict[str, Any]:
+    if not is_required and not os.path.exists(path):
         return {}
-    import yaml  # type: ignore[import-untyped] # noqa: PLC0415 - no stubs; most containers have no such file
-
     with open_named_file("redpanda start", path) as file:
-        try:
-            content = cast("object", yaml.safe_load(file) or {})
-        except yaml.YAMLError as error:
-            raise ValueError(f"{path}: {' '.join(str(error).split())}") from None
-    mapping = _as_mapping(content)
+        mapping = _as_mapping(_parse_yaml(file.read(), path) or {})
     if mapping is None:
         raise ValueError(f"{path}: it is not a YAML mapping")
     return mapping
+
+
+def _parse_yaml(text: str, source: str) -> object:
+    import yaml  # type: ignore[import-untyped] # noqa: PLC0415 - no stubs; most containers have no such file
+
+    try:
+        return cast("object", yaml.safe_load(text))
+    except yaml.YAMLError as error:
+        raise ValueError(f"{source}: {' '.join(str(error).split())}") from None
 
 
 def _as_mapping(content: object) -> dict[str, Any] | None:
@@ -143,7 +223,8 @@ def _parse_listeners(options: Mapping[str, Sequence[str]], option: str) -> list[
         match = _ADDRESS.fullmatch(entry)
         if match is None:
             raise ValueError(f"redpanda start: --{option}: {entry!r} is not [NAME://]HOST:PORT")
-        listeners.append(_Listener(match["name"] or "", match["host"] or _ALL, int(match["port"])))
+        port = int(match["port"] or _PORTS.get(option, 9092))
+        listeners.append(_Listener(match["name"] or "", match["host"] or _ALL, port, match["login"] or ""))
     return listeners
 
 
@@ -229,9 +310,7 @@ def _read_tls_settings(settings: Mapping[str, Any]) -> dict[str, dict[str, str]]
     return settings_by_name
 
 
-def _security_variables(
-    settings: Mapping[str, Any], inherited: Mapping[str, str], warn: Callable[[str], None]
-) -> dict[str, str]:
+def _security_variables(settings: Mapping[str, Any], inherited: Mapping[str, str], warn: Warn) -> dict[str, str]:
     """Return the variables for superusers, the authorizer and the first user."""
     variables: dict[str, str] = {}
     superusers = _as_list(settings.get("superusers"))

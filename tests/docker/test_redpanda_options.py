@@ -29,14 +29,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def translated(*arguments: str, **given: str) -> dict[str, str]:
     """Translate a command line; there is no remark."""
-    remarks: list[str] = []
-    found = redpanda.environment(arguments, given, remarks.append)
+    remarks, found = remarks_on(*arguments, **given)
     assert remarks == []
     return found
 
 
+def remarks_on(*arguments: str, **given: str) -> tuple[list[str], dict[str, str]]:
+    """Translate a command line, and return the remarks, too."""
+    remarks: list[str] = []
+    found = redpanda.environment(arguments, given, remarks.append)
+    return remarks, found
+
+
 def test_without_options_the_default_ports_are_open() -> None:
-    assert translated(KAFKA_LISTENERS="unused", HOSTNAME="box") == {
+    assert translated(HOSTNAME="box") == {
         "HOSTNAME": "box",
         "KAFKA_LISTENERS": "REDPANDA://0.0.0.0:9092",
         "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "REDPANDA:PLAINTEXT",
@@ -69,10 +75,91 @@ def test_an_option_and_its_value_may_be_one_item_of_a_list() -> None:
     assert translated(*items)["KAFKA_NUM_PARTITIONS"] == "6"
 
 
-@pytest.mark.parametrize("start", [["redpanda start"], ["start"], ["redpanda", "start"]])
-def test_a_command_of_the_image_may_be_one_item_and_leave_out_its_program(start: list[str]) -> None:
-    command = entrypoint.container_command({}, [*start, "--smp 1"], entrypoint.hide_secrets)
-    assert command == ["redpanda", "start", "--smp 1"]
+# Each has the form of a list in public Compose files.
+FORMS: tuple[tuple[list[str], dict[str, str]], ...] = (
+    (
+        ["--smp 1 --memory 1G --overprovisioned", "--kafka-addr in://0.0.0.0:9092, out://:19092"],
+        {"KAFKA_LISTENERS": "IN://0.0.0.0:9092,OUT://0.0.0.0:19092"},
+    ),
+    (["--smp=1 --node-id=2 --check=false"], {"KAFKA_NODE_ID": "2"}),
+    (["--mode=dev-container --kafka-addr 0.0.0.0"], {"KAFKA_AUTO_CREATE_TOPICS_ENABLE": "true"}),
+    (["--kafka-addr", "0.0.0.0"], {"KAFKA_LISTENERS": "REDPANDA://0.0.0.0:9092"}),
+    (['--kafka-addr "a://:1,b://:2"'], {"KAFKA_LISTENERS": "A://0.0.0.0:1,B://0.0.0.0:2"}),
+    (
+        ["--kafka-addr a://:1|sasl,b://:2|none"],
+        {"KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "A:SASL_PLAINTEXT,B:PLAINTEXT"},
+    ),
+    (
+        ['--set redpanda.kafka_api=[{"name": "a", "address": "::", "port": 9}]', "--set redpanda.developer_mode=true"],
+        {"KAFKA_LISTENERS": "A://:::9", "KAFKA_AUTO_CREATE_TOPICS_ENABLE": "true"},
+    ),
+    (
+        ["--set rpk.additional_start_flags=[--reactor-backend=epoll]", "--set redpanda.delete_retention_ms=5"],
+        {"KAFKA_LOG_RETENTION_MS": "5"},
+    ),
+    (
+        ["--set", "redpanda.enable_idempotence=true", "--set", "group_initial_rebalance_delay=0", "--tune", "true"],
+        {"KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0"},
+    ),
+)
+
+
+@pytest.mark.parametrize(("arguments", "expected"), FORMS, ids=[" ".join(arguments) for arguments, _ in FORMS])
+def test_options_of_public_files_count_without_a_remark(arguments: list[str], expected: dict[str, str]) -> None:
+    found = translated(*arguments)
+    assert {name: found[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("start", "command"),
+    [
+        (["redpanda start", "--smp 1"], ["--smp 1"]),
+        (["start", "--smp 1"], ["--smp 1"]),
+        (["redpanda start --smp 1 --memory 1G"], ["--smp 1 --memory 1G"]),
+        (["rpk redpanda start", "--smp", "1"], ["--smp", "1"]),
+        (["start --smp 1", "--check=false"], ["--smp 1", "--check=false"]),
+    ],
+)
+def test_a_command_may_be_one_item_and_leave_out_its_program(start: list[str], command: list[str]) -> None:
+    found = entrypoint.container_command({}, start, entrypoint.hide_secrets)
+    assert found == ["redpanda", "start", *command]
+    for other in (["redpanda", "start", "--smp", "1"], ["starter"], ["redpanda-tool", "x"]):
+        assert entrypoint.container_command({}, other, entrypoint.hide_secrets) == other
+
+
+def test_variables_of_redpanda_count_without_their_option() -> None:
+    variables = {
+        "REDPANDA_KAFKA_ADDRESS": "in://:9092,out://:19092",
+        "REDPANDA_ADVERTISE_KAFKA_ADDRESS": "in://redpanda:9092,out://localhost:19092",
+        "REDPANDA_SCHEMA_REGISTRY_ADDRESS": "127.0.0.1",
+    }
+    found = translated(**variables)
+    assert found["KAFKA_ADVERTISED_LISTENERS"] == "IN://redpanda:9092,OUT://localhost:19092"
+    assert "absent=127.0.0.1:8081" in found["MINIBROKER_ADMIN_API"]
+    assert not set(variables) & set(found)
+    assert translated("--kafka-addr", ":1", REDPANDA_KAFKA_ADDRESS=":2")["KAFKA_LISTENERS"].endswith(":1")
+
+
+def test_what_has_no_effect_and_does_not_tune_resources_is_named_once_with_its_value(folder: Path) -> None:
+    text = "redpanda:\n  rpc_server: {port: 33145}\n  cloud_storage_secret_key: abc\npandaproxy_client: {}\n"
+    (folder / "redpanda.yaml").write_text(text)
+    options = ["--rpc-addr=0.0.0.0:33145", "--smp 1", "--new-option", "stray", "--set", "enable_transactions=false"]
+    remarks, _ = remarks_on(*options, KAFKA_NUM_PARTITIONS="3", REDPANDA_RPC_ADDRESS="a", RPK_BROKERS="b:1")
+    named = (
+        "--rpc-addr 0.0.0.0:33145, --new-option stray, pandaproxy_client={}, rpc_server={'port': 33145}, "
+        "cloud_storage_secret_key=[hidden], enable_transactions=false"
+    )
+    assert remarks == [
+        f"no effect: {named}; minibroker does not have these features of Redpanda",
+        "no effect: KAFKA_NUM_PARTITIONS=3, REDPANDA_RPC_ADDRESS=a; `redpanda start` does not read them",
+    ]
+
+
+def test_another_file_may_be_named_and_must_exist(folder: Path) -> None:
+    (folder / "other.yaml").write_text("redpanda: {node_id: 7}\n")
+    assert translated("--config", str(folder / "other.yaml"))["KAFKA_NODE_ID"] == "7"
+    with pytest.raises(OSError, match=r"redpanda start: .*missing\.yaml: No such file"):
+        translated("--config", str(folder / "missing.yaml"))
 
 
 def test_the_files_name_ports_certificates_and_superusers(folder: Path) -> None:
@@ -114,7 +201,9 @@ def test_a_login_of_the_admin_api_is_remarked_upon(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "file", "reason"),
     [
-        (["--kafka-addr", "a"], "", r"--kafka-addr: 'a' is not \[NAME://\]HOST:PORT"),
+        (["--kafka-addr", "a:b"], "", r"--kafka-addr: 'a:b' is not \[NAME://\]HOST:PORT"),
+        (["--mode", "fast"], "", "--mode 'fast' is not known; give dev-container, or leave it out"),
+        (["--set", "redpanda.admin=[{"], "", "--set redpanda.admin: while parsing a flow "),
         (["--kafka-addr", "a:1,b:2"], "", "two Kafka listeners have the name ''; give each one of its own"),
         (
             ["--kafka-addr", "a://:1", "--advertise-kafka-addr", "b://h:1"],
