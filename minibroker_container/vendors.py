@@ -154,11 +154,11 @@ def _without_quotes(name: str, value: str, warn: Warn) -> str:
 
 def _run_commands(variables: dict[str, str], warn: Warn) -> None:
     """Replace `_{HOSTNAME_COMMAND}` and similar placeholders of wurstmeister/kafka with the output of the commands."""
-    for command, target in _COMMANDS.items():
-        if not variables.get(command):
+    for command_variable, target in _COMMANDS.items():
+        if not variables.get(command_variable):
             continue
-        output = _run_command(command, variables[command], variables, warn)
-        placeholder = f"_{{{command}}}"
+        output = _run_command(command_variable, variables[command_variable], variables, warn)
+        placeholder = f"_{{{command_variable}}}"
         for name in [name for name, value in variables.items() if name.startswith("KAFKA_") and placeholder in value]:
             variables[name] = variables[name].replace(placeholder, output)
         is_advertised = target.startswith("KAFKA_ADVERTISED_") and "KAFKA_ADVERTISED_LISTENERS" in variables

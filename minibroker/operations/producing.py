@@ -214,8 +214,8 @@ def _append_batch(
             offset = log.next_offset
             prepared = prepare(batch, topic.append_policy, base_offset=offset, now_ms=now_ms, topic_partition=name)
             if len(prepared.data) > topic.max_message_bytes:
-                limit = f"max.message.bytes is {topic.max_message_bytes}"
-                raise OperationError(f"{name}: a batch of {len(prepared.data)} bytes, but {limit}")
+                limit_text = f"max.message.bytes is {topic.max_message_bytes}"
+                raise OperationError(f"{name}: a batch of {len(prepared.data)} bytes, but {limit_text}")
             first = log.append(memoryview(prepared.data), prepared.header, target.leader_epoch, now_ms)
         else:
             first = log.next_offset

@@ -97,7 +97,7 @@ def offsets_stay_as_they_were(b: Subject) -> None:
 
 
 @STAGE.check(_SOURCE, look="Return the next batch for an offset that no longer exists.", limit=_LIMIT_S)
-def a_fetch_of_a_gap_goes_on_behind_it(b: Subject) -> None:
+def a_fetch_in_a_gap_starts_at_the_next_record(b: Subject) -> None:
     """A consumer can fetch an offset that no longer exists. The response starts at the next record, without error."""
     topic = _create_compacted_topic(b)
     _produce_rounds(b, topic)

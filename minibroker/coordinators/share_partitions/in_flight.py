@@ -52,7 +52,7 @@ class RecordRange:
     deadline_ms: float | None = None
 
     def put(self, state: RecordState, member: str = NO_MEMBER, deadline_ms: float | None = None) -> None:
-        """Change the state, the member and the end of its lock."""
+        """Set the state, the member, and the time at which the member's lock expires."""
         self.state = state
         self.member = member
         self.deadline_ms = deadline_ms
@@ -99,10 +99,10 @@ class InFlightBatch:
     def is_throttled(self, first: int, last: int, deliveries: int) -> bool:
         """Return whether an offset from `first` to `last` is available after at least `deliveries` deliveries."""
         return any(
-            records.state is RecordState.AVAILABLE
-            and records.deliveries >= deliveries
-            and (not self.is_split or (records.first <= last and records.last >= first))
-            for records in self.ranges
+            record_range.state is RecordState.AVAILABLE
+            and record_range.deliveries >= deliveries
+            and (not self.is_split or (record_range.first <= last and record_range.last >= first))
+            for record_range in self.ranges
         )
 
     def iterate_ranges(self, first: int, last: int) -> Iterator[RecordRange]:

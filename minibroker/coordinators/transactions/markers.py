@@ -58,8 +58,8 @@ def write_marker(core: Core, topic_name: str, index: int, marker: Marker, *, nod
     partition = topic.partition(index) if topic is not None else None
     if topic is None or partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if unready := _replica_error(partition, node):
-        return unready
+    if error_code := _replica_error(partition, node):
+        return error_code
     # The topic was changed to an older format during the transaction, and this format has no control batches.
     if topic.append_policy.magic < MAGIC_V2:
         return ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT

@@ -100,9 +100,9 @@ def user_logins(passwords: Mapping[str, str]) -> dict[str, str]:
 
     They take effect for the mechanisms that are enabled.
     """
-    users = user_options(passwords)
+    options = user_options(passwords)
     return {
-        f"{mechanism}.sasl.jaas.config": f"org.apache.kafka.common.security.{package}.{module} required{users};"
+        f"{mechanism}.sasl.jaas.config": f"org.apache.kafka.common.security.{package}.{module} required{options};"
         for package, module in (("plain", "PlainLoginModule"), ("scram", "ScramLoginModule"))
         for mechanism in _MECHANISMS[module]
     }

@@ -260,11 +260,11 @@ def unsecured_validator(options: Mapping[str, str], now_ms: Callable[[], int]) -
 
     def validate(token: str) -> BearerToken:
         claims = _parse_unsecured(token)
-        bearer = bearer_token(claims, principal_claim, now_ms(), skew_ms)
+        validated = bearer_token(claims, principal_claim, now_ms(), skew_ms)
         scopes = scopes_of(claims, scope_claim)
         if any(scope not in scopes for scope in required):
             raise TokenError(f"the scope {scopes} lacks one of {required}", scope=f"[{', '.join(required)}]")
-        return bearer
+        return validated
 
     return validate
 

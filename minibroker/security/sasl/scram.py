@@ -86,7 +86,7 @@ def derive_salted_credential(mechanism: str, salted_password: bytes, salt: bytes
 
 
 class ScramServer(SaslServer):
-    """One exchange of four messages. Messages of another exchange prove nothing, because the nonces differ."""
+    """The server's side of one SCRAM exchange. Messages of another exchange are refused, because the nonces differ."""
 
     def __init__(self, mechanism: str, find: FindAccount) -> None:
         self.mechanism = mechanism

@@ -140,28 +140,28 @@ def _summary_of_file(fd: int, begin: int, size: int) -> RecordsSummary:
 
 def _count_entries(view: memoryview, *, is_last: bool) -> tuple[int, int, int | None]:
     """Return (end of the last entry, entries, records). Count an entry with a truncated header only if `is_last`."""
-    end, batches = 0, 0
-    count: int | None = 0
+    end, entry_count = 0, 0
+    record_count: int | None = 0
     unpack, last_head = _HEAD.unpack_from, len(view) - RECORD_BATCH_OVERHEAD
     while end <= last_head:
-        length, magic, number = unpack(view, end)
+        length, magic, batch_records = unpack(view, end)
         if length <= 0 or magic < MAGIC_V2:
             break
         end += LOG_OVERHEAD + length
-        batches += 1
-        count += number
+        entry_count += 1
+        record_count += batch_records
     tail = view[end:]
     # The tail has entries of other formats, or the incomplete header of the last entry.
     for position, size in entry_bounds(tail):
         entry = tail[position:]
         if not is_last and len(entry) < RECORD_BATCH_OVERHEAD:
-            return len(view) - len(entry), batches, count
-        batches += 1
-        if count is not None:
-            entry_count = _count_records_in(entry)
-            count = None if entry_count is None else count + entry_count
+            return len(view) - len(entry), entry_count, record_count
+        entry_count += 1
+        if record_count is not None:
+            in_entry = _count_records_in(entry)
+            record_count = None if in_entry is None else record_count + in_entry
         end = len(view) - len(entry) + size
-    return end, batches, count
+    return end, entry_count, record_count
 
 
 def _count_records_in(entry: memoryview) -> int | None:

@@ -216,10 +216,10 @@ def _keep_topics(shape: TopicList, holder: Any, request: Any, keep: Keep, core: 
     holder_target = _target_of_holder(holder, request)
     selected: list[Any] = []
     for topic in topics:
-        is_kept = [keep(target) for target in _targets_of_topic(shape, topic, holder_target, core)]
-        if not shape.partitions and is_kept[0]:
+        kept_flags = [keep(target) for target in _targets_of_topic(shape, topic, holder_target, core)]
+        if not shape.partitions and kept_flags[0]:
             selected.append(topic)
-        elif shape.partitions and any(is_kept):
-            partitions: list[Any] = list(compress(getattr(topic, shape.partitions), is_kept))
+        elif shape.partitions and any(kept_flags):
+            partitions: list[Any] = list(compress(getattr(topic, shape.partitions), kept_flags))
             selected.append(dataclasses.replace(topic, **{shape.partitions: partitions}))
     return selected

@@ -80,7 +80,7 @@ def _run_import(options: argparse.Namespace) -> int:
         ImportSettings,
         options,
         read_options=dict(_parse_option(text) for text in options.option),
-        payload=_build_payload(options),
+        payload=_select_payload_format(options),
         options={name: value for name, value in writing.items() if value is not None},
     )
     spark = _create_session(options, ("avro",) if options.avro_schema else ())
@@ -95,7 +95,7 @@ def _parse_option(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _build_payload(options: argparse.Namespace) -> Any:
+def _select_payload_format(options: argparse.Namespace) -> Any:
     from minibroker_pipeline.payloads import Payload  # noqa: PLC0415 - needs PySpark
 
     if options.avro_schema:

@@ -258,10 +258,10 @@ def _compare_by_offset(task: _DiffTask) -> DiffLine:
     line = DiffLine(task.topic, task.partition)
     left, right = (_RowStream(_read_rows(ranges, task.settings)) for ranges in (task.left, task.right))
     while True:
-        ends = [end for end in (left.last_offset(), right.last_offset()) if end is not None]
-        if not ends:
+        last_offsets = [offset for offset in (left.last_offset(), right.last_offset()) if offset is not None]
+        if not last_offsets:
             return line
-        rows = [side.take_through(min(ends)) for side in (left, right)]
+        rows = [side.take_through(min(last_offsets)) for side in (left, right)]
         _compare(rows[0], rows[1], line, task.settings)
 
 
@@ -311,8 +311,8 @@ def _compare_by_content(task: _DiffTask) -> DiffLine:
     each.
     """
     line = DiffLine(task.topic, None)
-    #: Maps the digest of a record to the left side's surplus of such records (negative if the right side has more), and
-    #: to the partition and offset of the last one.
+    #: Maps the digest of a record to a tuple: how many more of these records the left side has (negative if the right
+    #: side has more), and the partition and offset of the last one.
     surplus: dict[bytes, tuple[int, int, int]] = {}
     # Read both sides alternately, so that equal records cancel each other out early.
     for left, right in zip_longest(_read_rows(task.left, task.settings), _read_rows(task.right, task.settings)):

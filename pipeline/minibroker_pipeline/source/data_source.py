@@ -33,7 +33,7 @@ from minibroker_pipeline.source.offsets import (
     Offsets,
     check_bounds,
     ending_offsets,
-    ends_before,
+    ends_within_log,
     limit_ends,
     starting_offsets,
 )
@@ -103,7 +103,7 @@ class LogReader(DataSourceReader):
         starts, ends = starting_offsets(options, logs, EARLIEST), ending_offsets(options, logs)
         if options.mode == "failfast":
             for key, log in logs.items():
-                if not ends_before(options, key, log):
+                if not ends_within_log(options, key, log):
                     log.check()
         starts = check_bounds(logs, starts, ends, fail_on_data_loss=options.fail_on_data_loss)
         ranges = (

@@ -41,7 +41,7 @@ def ending_offsets(options: SourceOptions, logs: Logs) -> Offsets:
     return _resolve("ending", options.ending or Position(LATEST), logs, "latest")
 
 
-def ends_before(options: SourceOptions, key: TopicPartition, log: QueryLog) -> bool:
+def ends_within_log(options: SourceOptions, key: TopicPartition, log: QueryLog) -> bool:
     """Return whether the options name an end offset at or before the end of the last whole entry.
 
     If so, damage after that entry does not matter.

@@ -149,7 +149,7 @@ class _RangeReading:
             position += consumed
             if not consumed and len(data) >= remaining:
                 if remaining:
-                    self._refuse(position, remaining, "the entry is cut short, but the log goes on behind it")
+                    self._refuse(position, remaining, "the entry is cut short, but the log continues after it")
                 return
             if not consumed:
                 size *= 2

@@ -48,11 +48,11 @@ def open_records(root: Node, data: memoryview, topic: str, limits: Limits) -> No
     budget = Budget(limits.record_fields)
     pending = [(root, data)]
     while pending:
-        node, space = pending.pop()
+        node, node_data = pending.pop()
         if node.type == RECORD:
-            _open_record(node, space, kinds, budget)
+            _open_record(node, node_data, kinds, budget)
             continue
-        pending += [(child, space) for child in node.children or ()]
+        pending += [(child, node_data) for child in node.children or ()]
         if node.inside is not None:
             inside_data = memoryview(node.inside.data)
             pending += [(child, inside_data) for child in node.inside.children]

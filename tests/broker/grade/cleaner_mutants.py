@@ -53,7 +53,7 @@ COMPACTION: Final = caught(
             Mutant("new offsets after a cleaning", _F, _renumbered),
             Mutant("a start that moves with a cleaning", ApiKey.LIST_OFFSETS, shift("topics.partitions.offset", 1)),
         ],
-        "compaction/a-fetch-of-a-gap-goes-on-behind-it": [Mutant("an error in a gap", _F, _refused_in_gaps)],
+        "compaction/a-fetch-in-a-gap-starts-at-the-next-record": [Mutant("an error in a gap", _F, _refused_in_gaps)],
         "compaction/tombstones-stay-for-their-time": [
             Mutant("tombstones removed at once", _F, mapped(_RECORDS, _without_tombstones))
         ],

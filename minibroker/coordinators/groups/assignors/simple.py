@@ -111,13 +111,13 @@ class _PartitionSharing:
         return freeze_partitions(by_topic)
 
     def settle(self) -> None:
-        """Trim members with too many partitions and partitions with too many members, and assign the rest."""
+        """Remove surplus partitions from members and surplus members from partitions, then assign what is missing."""
         for member in sorted(self._by_member):
             assigned = self._by_member[member]
             if (surplus := len(assigned) - self._room.get(member, 0)) > 0:
                 for partition in hash_order(assigned, self._hash_of)[:surplus]:
                     del assigned[partition], self._by_partition[partition][member]
-        for partition in self._sort_as_hash_table():
+        for partition in self._list_in_hash_order():
             readers = self._by_partition[partition]
             for member in sorted(readers)[: max(0, len(readers) - self._sharing)]:
                 del readers[member], self._by_member[member][partition]
@@ -125,7 +125,7 @@ class _PartitionSharing:
             self._by_partition.setdefault(partition, {})
         self._fill()
 
-    def _sort_as_hash_table(self) -> list[TopicPartition]:
+    def _list_in_hash_order(self) -> list[TopicPartition]:
         """Return the partitions in the order of a Java hash table created for all of them."""
         wide = 1 << int((len(self._partitions) + 1) / 0.75).bit_length()
         # Java's computeIfAbsent inserts at the head of a bucket, so newer entries come first.
@@ -138,7 +138,7 @@ class _PartitionSharing:
         """
         open_members = [member for member in sorted(self._room) if self._has_room(member)]
         position, has_assigned = 0, False
-        for partition in self._sort_as_hash_table():
+        for partition in self._list_in_hash_order():
             readers = self._by_partition[partition]
             missing = self._sharing - len(readers)
             while missing > 0 and open_members:

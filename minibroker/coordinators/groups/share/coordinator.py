@@ -161,8 +161,8 @@ class ShareGroups(ModernGroups[ShareGroup]):
     def _find_missing(self, group: ShareGroup, topics: Mapping[str, TopicMetadata]) -> Topics:
         """Return the partitions of these topics whose share state must be initialized now."""
         partitions = group.partitions
-        is_known = group.complete is not None and group.complete[0] is topics and group.complete[1] is partitions
-        if is_known and not partitions.initializing:
+        was_complete = group.complete is not None and group.complete[0] is topics and group.complete[1] is partitions
+        if was_complete and not partitions.initializing:
             return {}
         counts = {topic.topic_id: (name, topic.partitions) for name, topic in topics.items()}
         retry_ms = self.core.config.integer("group.share.initialize.retry.interval.ms")

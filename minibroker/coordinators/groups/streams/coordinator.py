@@ -222,7 +222,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         update.advance_epoch(self._assignor_settings(group.group_id))
         delay_ms = self._setting(group.group_id, "initial.rebalance.delay.ms") if self._has_delay else 0
         if group.is_empty and delay_ms > 0 and not group.is_delayed:
-            group.delay = group.delay or Deadline(self.core.clock, partial(self._assign_late, group))
+            group.delay = group.delay or Deadline(self.core.clock, partial(self._make_delayed_assignment, group))
             group.delay.restart(delay_ms)
 
     def _assignor_settings(self, group_id: str) -> dict[str, str]:
@@ -278,7 +278,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
             raise GroupRefusedError(code)
         group.topics, group.configured = update.topics, update.configured
 
-    def _assign_late(self, group: StreamsGroup) -> None:
+    def _make_delayed_assignment(self, group: StreamsGroup) -> None:
         """Make the first assignment after its delay (`computeDelayedTargetAssignment`)."""
         if group.is_empty or group.configured is None or group.epoch <= group.assignment_epoch:
             return

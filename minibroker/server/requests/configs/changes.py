@@ -17,8 +17,8 @@ from minibroker.server.requests.configs.resources import (
     CONFIG_RESOURCES,
     Change,
     ConfigResource,
-    Keep,
     ResourceError,
+    Save,
     Texts,
     check_node,
     convert_config_errors,
@@ -76,22 +76,22 @@ def alter(
         return [(resource, ErrorCode.POLICY_VIOLATION, TOO_LARGE) for resource, _ in altered]
     results: list[tuple[ErrorCode, str | None]] = [(ErrorCode.NONE, None)] * len(altered)
     occurrences = Counter(resource for resource, _ in altered)
-    pending: dict[Keep, list[tuple[int, ConfigResource, Texts]]] = {}
+    pending: dict[Save, list[tuple[int, ConfigResource, Texts]]] = {}
     for index, (resource, changes) in enumerate(altered):
         try:
             _check_form(changes, named=occurrences[resource])
             alteration = _plan_change(resource, changes, call, replaces=replaces, validate_only=validate_only)
             if alteration is not None and alteration[0].applies_immediately:
-                alteration[0].keep([alteration], call)
+                alteration[0].save([alteration], call)
             elif alteration is not None:
-                pending.setdefault(type(alteration[0]).keep, []).append((index, *alteration))
+                pending.setdefault(type(alteration[0]).save, []).append((index, *alteration))
         except ResourceError as error:
             results[index] = error.code, error.message
         except OSError as error:
             results[index] = _storage_error(error)
-    for keep, alterations in pending.items():
+    for save, alterations in pending.items():
         try:
-            keep([(resource, texts) for _, resource, texts in alterations], call)
+            save([(resource, texts) for _, resource, texts in alterations], call)
         except OSError as error:
             for index, _, _ in alterations:
                 results[index] = _storage_error(error)
@@ -131,9 +131,9 @@ def _plan_change(
     kind = resource.kind
     if kind not in _KINDS or (replaces and kind == ConfigResourceType.BROKER_LOGGER):
         raise ResourceError(_INVALID, f"Unknown resource type {kind}")
-    forbidden = refusal(resource, call, Operation.ALTER_CONFIGS)
-    if forbidden:
-        raise ResourceError(forbidden, None)
+    error_code = refusal(resource, call, Operation.ALTER_CONFIGS)
+    if error_code:
+        raise ResourceError(error_code, None)
     if kind == ConfigResourceType.BROKER_LOGGER:
         _alter_loggers(resource.name, changes, call, validate_only=validate_only)
         return None

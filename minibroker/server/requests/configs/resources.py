@@ -23,8 +23,8 @@ from minibroker.server.requests.call import Call
 from minibroker_protocol.error_codes import ErrorCode
 
 Texts = Mapping[str, str]
-Keep = Callable[["Sequence[tuple[ConfigResource, Texts]]", Call], None]
-"""See `ConfigResource.keep`."""
+Save = Callable[["Sequence[tuple[ConfigResource, Texts]]", Call], None]
+"""See `ConfigResource.save`."""
 
 _INVALID: Final = ErrorCode.INVALID_REQUEST
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}\Z")
@@ -70,8 +70,9 @@ def check_node(name: str, call: Call, unexpected: str, subject: str) -> None:
     Args:
         name: The name of the resource.
         call: The context of the request.
-        unexpected: The end of the message for another node, with placeholders for the expected and the given id.
-        subject: The start of the message for a name that is not a number.
+        unexpected: The end of the error message if `name` is another id, with placeholders for the expected and the
+            given id.
+        subject: The start of the error message if `name` is not a number.
 
     Raises:
         ResourceError: The name is not the id of the node.
@@ -121,7 +122,7 @@ class ConfigResource:
         raise NotImplementedError
 
     @staticmethod
-    def keep(altered: "Sequence[tuple[ConfigResource, Texts]]", call: Call) -> None:
+    def save(altered: "Sequence[tuple[ConfigResource, Texts]]", call: Call) -> None:
         """Store the checked configurations of resources of this type together.
 
         Raises:
@@ -163,7 +164,7 @@ class _TopicResource(ConfigResource):
             raise ResourceError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{self.name}' does not exist.")
 
     @staticmethod
-    def keep(altered: Sequence[tuple[ConfigResource, Texts]], call: Call) -> None:
+    def save(altered: Sequence[tuple[ConfigResource, Texts]], call: Call) -> None:
         changes: list[tuple[Topic, TopicConfig]] = []
         # The texts are not needed, because the checked configuration already contains the values.
         for resource, _ in altered:

@@ -189,15 +189,15 @@ class LogScan:
 
     def _check_records(self, entries: Entries, part: NDArray[Any], walked: WalkedRecords) -> None:
         blocks = walked.blocks[walked.blocks[:, IS_BAD] == 0]
-        lines, rows = blocks[:, ENTRY], blocks[:, ROWS]
+        lines, row_counts = blocks[:, ENTRY], blocks[:, ROWS]
         is_wrapper = blocks[:, KIND] >= WRAPPER_V0
         part["first"][lines[is_wrapper]] = blocks[is_wrapper, BASE_OFFSET]
-        part["missing"][lines] = part["last"][lines] - part["first"][lines] + 1 - rows
-        self.records += int(rows.sum())
-        full = np.flatnonzero(rows)
+        part["missing"][lines] = part["last"][lines] - part["first"][lines] + 1 - row_counts
+        self.records += int(row_counts.sum())
+        full = np.flatnonzero(row_counts)
         if len(full):
-            starts = (np.cumsum(rows) - rows)[full]
-            self._check_order(part, lines[full], starts, rows[full], walked.table)
+            starts = (np.cumsum(row_counts) - row_counts)[full]
+            self._check_order(part, lines[full], starts, row_counts[full], walked.table)
             self._check_times(entries.headers, part, lines[full], starts, walked.table, blocks[full, KIND] == V2)
         for line in lines[is_wrapper].tolist():
             self._check_inner(entries, line)
