@@ -97,9 +97,9 @@ class SystemClock(Clock):
         return timer
 
     def advance(self, delay_ms: float) -> None:
-        """Jump ahead, calling due timers in order. Timers that may wait are called after the jump.
+        """Jump ahead, calling due timers in order. Timers with `may_wait` are called once, after the jump.
 
-        Otherwise a task that runs every few seconds would run a hundred thousand times in a jump of a week.
+        At their exact times, a task that runs every few seconds would run a hundred thousand times in a one-week jump.
         """
         outer = self._upcoming
         upcoming = self._upcoming = [

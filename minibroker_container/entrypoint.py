@@ -375,7 +375,7 @@ def _is_controller_only(configs: Mapping[str, str]) -> bool:
 
 
 def hide_secrets(secrets: Mapping[str, str]) -> list[str]:
-    """Return options for the secret settings without their values."""
+    """Return the options that set the secret settings, with a placeholder in place of each value."""
     return [word for key in secrets for word in ("--set", f"{key}={_HIDDEN}")]
 
 

@@ -106,7 +106,7 @@ class BrokerProcess:
         self._end_signal = number
         if is_repeated:
             self._send_signal(signal.SIGKILL)
-        # While the child is being forked, start() raises SystemExit later, once it has the child's id.
+        # Do not raise during the fork: start() raises SystemExit once it has the child's id.
         elif not self._is_forking:
             raise SystemExit(128 + number)
 

@@ -25,7 +25,7 @@ _NOT_READY = {14, 15, 16}
 
 
 class _Acquired(NamedTuple):
-    """A range of acquired offsets, including the last one."""
+    """An inclusive range of acquired offsets."""
 
     first: int
     last: int

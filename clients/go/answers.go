@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (23d3c988ea7861f8): change that. DO NOT EDIT.
+// Made by `make clients`, from the OpenAPI document (f933a1d0bce36e87): change that. DO NOT EDIT.
 
 package control
 
@@ -30,7 +30,7 @@ type Group struct {
 	GroupID string `json:"group_id"`
 	// `classic`, `consumer`, `share` or `streams`: the protocol of its members.
 	Type string `json:"type"`
-	// Kafka's name of the state: `Empty`, `Stable`, `Dead`, or a state on the way to `Stable`.
+	// Kafka's name of the state: `Empty`, `Stable`, `Dead`, or the name of a rebalancing state.
 	State    string `json:"state"`
 	IsStable bool   `json:"is_stable"`
 	// The generation of a `classic` group, or the epoch of any other group.

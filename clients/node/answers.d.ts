@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (969c3a04d81e74a8): change that.
+// Made by `make clients`, from the OpenAPI document (2eb3ce95a86f3939): change that.
 import type { ConsumedRecord, Fault } from "./index.js";
 
 /** An assigned partition. */
@@ -29,7 +29,7 @@ export interface Group {
   group_id: string;
   /** `classic`, `consumer`, `share` or `streams`: the protocol of its members. */
   type: string;
-  /** Kafka's name of the state: `Empty`, `Stable`, `Dead`, or a state on the way to `Stable`. */
+  /** Kafka's name of the state: `Empty`, `Stable`, `Dead`, or the name of a rebalancing state. */
   state: string;
   is_stable: boolean;
   /** The generation of a `classic` group, or the epoch of any other group. */

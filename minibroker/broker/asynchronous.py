@@ -185,7 +185,7 @@ class AsyncBroker(AsyncOperations):
 
     def make_topics(self) -> None:
         """Create the missing topics among those given as options, and write their seed records."""
-        # Do nothing without topics and seeds, so that the topics file is not rewritten.
+        # Do nothing if there are neither topics nor seeds, so that the topics file is not rewritten.
         if self._options.topics or self._options.seeds is not None:
             self._make_topics(self.services)
 

@@ -4,7 +4,7 @@ They are the Python logger `minibroker` and its descendants. `root` is an alias 
 embeds a broker keeps control of its own root logger. Changes last until the broker stops or is reset.
 
 `kafka` and `org.apache.kafka` are further aliases. `kafka_loggers.txt` lists the loggers of Kafka's classes in Kafka
-3.9 and 4.3. These loggers have and inherit levels, but nothing is logged under their names.
+3.9 and 4.3. The levels of these loggers can be set and are inherited, but nothing is logged under their names.
 """
 
 import logging

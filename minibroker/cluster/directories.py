@@ -28,7 +28,7 @@ _logger = logging.getLogger(__name__)
 
 
 def purge_and_log_errors(directories: Iterable[str]) -> None:
-    """Remove directories. May be called on any thread. Errors are logged, and the next start tries again.
+    """Remove directories. May be called on any thread. Errors are logged, and the removal is retried at the next start.
 
     If a directory is a symbolic link, only the link is removed, with a warning.
     """

@@ -119,7 +119,7 @@ def loop_runs_here() -> bool:
 
 
 def warn_caller(warning: str) -> None:
-    """Issue a MinibrokerWarning at the line that calls the broker, or log it for a caller that collects warnings."""
+    """Issue a MinibrokerWarning at the line that calls the broker, or log it if the caller collects warnings."""
     collected = _COLLECTED.get()
     if collected is None:
         warnings.warn_explicit(warning, MinibrokerWarning, *callers_line())

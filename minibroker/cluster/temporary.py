@@ -1,9 +1,9 @@
 """Temporary directories of brokers and snapshots, removed with their owner or when the interpreter exits.
 
-A forked process shares the list of directories with its children, which must not remove their parent's directories. A
-killed process leaves its directories behind, and the next process removes them. To make this possible, each directory
-contains a mark: a locked file with the directory's path, whose lock ends with the process. Directories without a mark,
-and those of other users, stay.
+After a fork, the child inherits the list of directories, but it must not remove its parent's directories. A killed
+process leaves its directories behind, and the next process removes them. To make this possible, each directory contains
+a mark: a file with the directory's path that is locked until the process ends. Directories without a mark and
+directories of other users are kept.
 """
 
 import atexit

@@ -276,10 +276,10 @@ class Topics:
     def _add_partitions(self, topic: Topic, total: int, replicas: Sequence[Replicas] | None) -> None:
         """Add the missing partitions to a topic.
 
-        An empty directory in place of a new partition was left by a crash of the machine, and is removed.
+        An empty directory with the name of a new partition was left by a machine crash and is removed.
 
         Raises:
-            FileExistsError: Something else is in place of a new partition's directory.
+            FileExistsError: The path of a new partition's directory is taken by something else.
         """
         first = len(topic.partitions)
         topic.line = None
@@ -610,7 +610,7 @@ class ProducerIds:
         self._block_end: int = self._next
 
     def skip_block(self) -> None:
-        """Abandon the rest of the block, because the topics were replaced, and the new logs may contain its ids."""
+        """Skip the rest of the block, because the topics were replaced and the new logs may already contain its ids."""
         self._next = self._block_end = self._topics.next_producer_id
 
     def next(self) -> int:

@@ -334,7 +334,7 @@ class BrokerConfig(ConfigValues):
 
 
 def _has_effect(keys: Mapping[str, ConfigKey], name: str) -> bool:
-    """Return whether a setting has an effect. Both keys for a broker's id have one in every release."""
+    """Return whether a setting has an effect. `node.id` and `broker.id` both have one in every release."""
     return name in keys and (keys[name].is_known or name in _BROKER_ID_KEYS)
 
 

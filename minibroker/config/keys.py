@@ -123,7 +123,7 @@ class Range(Validator):
 
 
 class OneOf(Validator):
-    """One of several words, or a list that consists of them (`ConfigDef.ValidString`, `ConfigDef.ValidList`)."""
+    """One of several allowed words, or a list of them (`ConfigDef.ValidString`, `ConfigDef.ValidList`)."""
 
     def __init__(self, *words: str) -> None:
         self.words = words

@@ -104,7 +104,7 @@ def _format_both_defaults(default: tuple[str, str]) -> tuple[str, str, str]:
 
 
 def _is_altered_live(key: ConfigKey) -> bool:
-    """Return whether altering the key at run time has an effect. Other keys are only saved and returned."""
+    """Return whether altering the key at run time has an effect. Changes of other keys are only saved and shown."""
     return key.honored and key.is_dynamic and not key.is_per_broker
 
 

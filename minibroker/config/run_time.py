@@ -48,7 +48,7 @@ def is_alterable(name: str, keys: Mapping[str, ConfigKey]) -> bool:
 
 
 def _match_listener_key(name: str) -> re.Match[str] | None:
-    """Match a key with the prefix of a listener, or return None. Only such keys need the regular expression."""
+    """Match a key that has a listener prefix, or return None. Other keys are not searched by the regular expression."""
     return _LISTENER_PREFIX.match(name) if name.startswith(LISTENER) else None
 
 

@@ -232,7 +232,7 @@ class _Move:
         """Move all misplaced states.
 
         Raises:
-            CoordinatorLogError: The disk failed. The next start tries again.
+            CoordinatorLogError: The disk failed. The remaining states are moved at the next start of the broker.
         """
         self._choose_states()
         for index, records in self._written.items():
@@ -369,7 +369,7 @@ def move_misplaced(core: Core) -> None:
 def _read(log: CoordinatorLog, index: int, is_wanted: Callable[[str], bool], start: int = 0) -> _Partition | None:
     """Read a partition, or return None if it is unreadable.
 
-    The partition's loader logs the error, and the next start tries again.
+    The partition's loader logs the error. The next start of the broker reads the partition again.
     """
     try:
         return _Partition(log, index, is_wanted, start)

@@ -1,7 +1,8 @@
 """The operations of `AsyncBroker`, for programs that run a broker on their own event loop.
 
-`blocking` derives the methods for other threads from these. The methods only call functions of the sibling modules,
-which are loaded when needed. `asynchronous_handles` has the objects with methods of their own.
+`blocking` derives from them the methods of `Broker`, which other threads can call. The operations only call functions
+of the sibling modules, which are loaded when needed. Objects that have methods of their own, such as
+`AsyncBroker.clock`, are defined in `asynchronous_handles`.
 """
 
 import os

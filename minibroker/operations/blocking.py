@@ -100,7 +100,7 @@ class ConsumerGroup(Handle[handles.AsyncConsumerGroup]):
 
 
 class BrokerClock(Handle[handles.AsyncBrokerClock]):
-    """The clock of a `Broker`, which shows the machine's time unless it was advanced."""
+    """The clock of a `Broker`. It shows the machine's time unless it has been advanced."""
 
     now_ms = blocking(handles.AsyncBrokerClock.now_ms)
     advance = blocking(handles.AsyncBrokerClock.advance)

@@ -49,11 +49,11 @@ class MemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group at one moment.
+    """A snapshot of a group.
 
     Attributes:
         type: `classic`, `consumer`, `share` or `streams`: the protocol of its members.
-        state: Kafka's name of the state: `Empty`, `Stable`, `Dead`, or a state on the way to `Stable`.
+        state: Kafka's name of the state: `Empty`, `Stable`, `Dead`, or the name of a rebalancing state.
         generation: The generation of a `classic` group, or the epoch of any other group.
         protocol: The assignor chosen by the members.
     """

@@ -241,7 +241,7 @@ def _slice_records(partition: Partition, start: int, end: int, *, committed: boo
 
 
 def _decode_records(partition: Partition, start: int, end: int, *, committed: bool) -> Iterator[ConsumerRecord | None]:
-    """Yield the records, and None after each step of work without a record and after each read."""
+    """Yield the records. Also yield None after each read and after each step that produces no record."""
     log = partition.log
     first = offset = max(start, log.log_start_offset)
     aborted = _AbortedTransactions(log, offset, end) if committed else None

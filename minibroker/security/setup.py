@@ -1,6 +1,6 @@
-"""TLS and passwords for a test broker in one line.
+"""Sets up TLS and passwords for a test broker in one call.
 
-This includes the certificates, the broker's configuration, and the configurations of its clients.
+The result includes the certificates, the broker's configuration, and the configurations of its clients.
 """
 
 import os

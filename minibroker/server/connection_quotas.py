@@ -196,7 +196,7 @@ class ConnectionQuotas:
     """The open connections of one broker and their quotas.
 
     Attributes:
-        taken: The number of connections accepted since the start.
+        taken: The number of connections accepted since the broker started.
         left: The number of accepted connections that have been closed.
 
     Raises:

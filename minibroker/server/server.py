@@ -199,7 +199,7 @@ class Server:
             try:
                 work()
             finally:
-                with suppress(RuntimeError):  # call_soon_threadsafe() raises RuntimeError after the loop was closed.
+                with suppress(RuntimeError):  # call_soon_threadsafe() raises RuntimeError once the loop is closed.
                     if then is not None:
                         self._loop.call_soon_threadsafe(then)
 

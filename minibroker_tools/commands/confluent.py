@@ -168,7 +168,7 @@ def _wait_for_http(url: str, timeout: float) -> int:
 
 
 def _bind_listeners(advertised: str) -> str:
-    """Return the listeners to bind for these advertised listeners: their names and ports, on all interfaces."""
+    """Return the listeners to bind: the names and ports of the advertised listeners, but on all interfaces."""
     listeners: list[str] = []
     for entry in advertised.split(","):
         name, scheme, address = entry.strip().partition("://")

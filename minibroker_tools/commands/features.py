@@ -100,7 +100,7 @@ def _describe_features(cluster: Cluster, values: Values) -> None:
 
 
 def _broker_features(connection: Connection) -> ApiVersionsResponse:
-    """Return a broker's features. If its ApiVersions supports it, features whose levels start at 0 are included."""
+    """Return a broker's features. Those whose levels start at 0 are included if its ApiVersions can return them."""
     request = ApiVersionsRequest(client_software_name="minibroker-tools", client_software_version="1")
     if connection.version_for(request) < _ALL_FEATURES:
         return connection.api_versions

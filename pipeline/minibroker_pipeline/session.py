@@ -18,7 +18,7 @@ with lazy:
     from minibroker_pipeline.source import data_source
 
 _SETTINGS: Final = {
-    "spark.sql.session.timeZone": "UTC",  # With local time, days and printed timestamps would depend on the machine.
+    "spark.sql.session.timeZone": "UTC",  # In local time, dates and printed timestamps would depend on the machine.
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",  # Push filters down to the data source for log directories.
     "spark.ui.showConsoleProgress": "false",  # Spark's progress bar and our progress lines would overwrite each other.

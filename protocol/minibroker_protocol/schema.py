@@ -177,10 +177,10 @@ _SCHEMAS: dict[type[Any], Schema] = {}
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(dataclasses.field,))
 def structure(cls: type[T]) -> type[T]:
-    """Declare a nested structure. It has the versions and flexible versions of its message.
+    """Declare a nested structure. It inherits the versions and flexible versions of its message.
 
-    The result is a dataclass with slots, created in a third of the usual time. `__init__` is compiled with the first
-    message of the class. `__eq__` and `__repr__` are not compiled.
+    The result is a dataclass with slots, created in a third of the usual time. `__init__` is compiled when the first
+    instance is created. `__eq__` and `__repr__` are not compiled.
     """
     message_class: Any = dataclasses.dataclass(slots=True, kw_only=True, init=False, eq=False, repr=False)(cls)
     values: Callable[[Any], Any] = attrgetter(*message_class.__dataclass_fields__)

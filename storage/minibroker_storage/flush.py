@@ -81,7 +81,7 @@ class Durability:
         #: Whether files were created, removed or renamed since the last flush.
         #: After a crash, the names of files above the recovery point might not be on disk either.
         self.names_changed = self.recovery_point < log_end_offset
-        #: Whether the log's directory was created since the last flush, so its own name must be synced as well.
+        #: Whether the log's directory was created since the last flush. If so, its parent directory must be synced too.
         self.is_new = False
         self.truncations = 0
         #: The error of the first fsync that failed. All later flushes fail too.

@@ -108,7 +108,7 @@ class IndexFile(ABC, Generic[_Window]):
         os.ftruncate(self.file.fd(), max(self.max_bytes, self.entries * self.ENTRY.size))
 
     def trim(self) -> None:
-        """Truncate the file to its entries."""
+        """Truncate the file after its last entry."""
         os.ftruncate(self.file.fd(), self.entries * self.ENTRY.size)
 
     def trim_free_slots(self) -> None:
@@ -230,5 +230,5 @@ class IndexFile(ABC, Generic[_Window]):
 
 @lru_cache(_MAX_CACHED_WINDOWS)
 def _cached_window(index: IndexFile[Any], cuts: int, slot: int, count: int) -> Any:  # noqa: ARG001 - see below
-    """Return a cached window. `cuts` invalidates it, since written entries change only by a truncation."""
+    """Return a cached window. A changed `cuts` invalidates it, because only a truncation changes written entries."""
     return index.read_window(slot, count)

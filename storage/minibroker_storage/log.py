@@ -293,8 +293,8 @@ class Log(LocalLog):
         max_timestamp = header[MAX_TIMESTAMP]
         segment = self._active
         if (
-            # Each of these rare cases costs one comparison. In a closed or failed log, `_byte_limit` is -1, so that
-            # state needs no separate comparison.
+            # Each of these rare cases costs one comparison. A closed or failed log needs no comparison of its own,
+            # because its `_byte_limit` is -1.
             segment.end + len(batch) > self._byte_limit
             or max_timestamp > self._roll_after
             or last_offset > self._offset_limit
@@ -425,7 +425,7 @@ class Log(LocalLog):
             self.appended_bytes += segment.size - written
         except (OSError, LogClosedError) as error:
             self._undo_staged()
-            # Drop the traceback. Its frames refer to the caller's buffers, which could not be resized while the error
+            # Drop the traceback. Its frames refer to the caller's buffers, which cannot be resized while the error
             # exists.
             raise LogWriteError(f"{self._directory}: {error}", self.log_end_offset) from error.with_traceback(None)
         if self._staged_epochs is not None:

@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (83d1ec8c7e51912f): change that.
+// Made by `make clients`, from the OpenAPI document (a57c606d28c3f51f): change that.
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -50,7 +50,7 @@ pub struct Group {
     pub group_id: String,
     /// `classic`, `consumer`, `share` or `streams`: the protocol of its members.
     pub r#type: String,
-    /// Kafka's name of the state: `Empty`, `Stable`, `Dead`, or a state on the way to `Stable`.
+    /// Kafka's name of the state: `Empty`, `Stable`, `Dead`, or the name of a rebalancing state.
     pub state: String,
     pub is_stable: bool,
     /// The generation of a `classic` group, or the epoch of any other group.

@@ -92,7 +92,7 @@ class Replay(PartitionReplay):
                 self._warn(f"the record at offset {record.offset} has no key")
             elif target is self._latest or not record.key.startswith(_GROUP_METADATA_KEY):
                 target[record.key] = _LatestRecord(record.offset, record.value)
-            else:  # As in Kafka, a group's record counts immediately, even inside a transaction.
+            else:  # As in Kafka, a group's record takes effect immediately, even inside a transaction.
                 self._latest[record.key] = _LatestRecord(record.offset, record.value)
 
     def _end_transaction(self, batch: RecordBatch) -> None:

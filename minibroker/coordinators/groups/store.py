@@ -177,7 +177,7 @@ class GroupStore(PartitionLoader[GroupReplay]):
     def save_changes(
         self, group: AnyModernGroup, changes: Iterable[Change], before: Iterable[NewRecord] = ()
     ) -> ErrorCode:
-        """Write the records in `before` and then the changes to a modern group, and apply the changes.
+        """Write the records in `before`, write the changes to a modern group, and then apply the changes.
 
         A new group is added to the store. It replaces a classic group with the same id.
         """

@@ -27,7 +27,7 @@ class Limits(NamedTuple):
 
 
 class Acquired(NamedTuple):
-    """A range of offsets that a member has acquired, including the last one.
+    """An inclusive range of offsets acquired by a member.
 
     Attributes:
         deliveries: The number of deliveries so far, 1 for the first delivery.
@@ -39,7 +39,7 @@ class Acquired(NamedTuple):
 
 
 class Span(NamedTuple):
-    """The offsets of one batch of the log, including the last one."""
+    """The inclusive range of offsets of one batch of the log."""
 
     first: int
     last: int

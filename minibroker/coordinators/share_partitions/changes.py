@@ -22,7 +22,7 @@ STATES: Final = {
 
 
 class Acknowledgement(NamedTuple):
-    """An acknowledgement of a range of offsets, including the last one.
+    """An acknowledgement of an inclusive range of offsets.
 
     Attributes:
         types: One type for all offsets, or one type for each offset.
@@ -34,7 +34,7 @@ class Acknowledgement(NamedTuple):
 
 
 class DeadRecords(NamedTuple):
-    """A range of unprocessable offsets, including the last one, for the share group's dead-letter queue (KIP-1191).
+    """An inclusive range of offsets of unprocessable records, for the share group's dead-letter queue (KIP-1191).
 
     Attributes:
         deliveries: The number of acquisitions.

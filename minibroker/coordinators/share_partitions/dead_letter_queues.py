@@ -55,7 +55,7 @@ _REFUSALS: Final[tuple[type[Exception], ...]] = (_RefusedError, _RetriableError,
 
 @dataclass(slots=True)
 class DeadLetterMetrics:
-    """The metrics of a group's dead-letter queue since the start (Kafka's `ShareGroupMetrics`).
+    """The metrics of a group's dead-letter queue since the broker started (Kafka's `ShareGroupMetrics`).
 
     Attributes:
         records: The number of written records.

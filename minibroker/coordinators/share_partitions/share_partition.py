@@ -240,7 +240,7 @@ class SharePartition:
         """Acquire the available records of one batch (`acquireSubsetBatchRecords`).
 
         A record whose next delivery is the last one is acquired alone. A record with many deliveries is acquired
-        with only a few others, so that few of them are affected if it makes members fail.
+        with only a few others, so that a record that crashes members affects few others.
         """
         limit = self._limits().deliveries
         throttled = throttling_threshold(limit)

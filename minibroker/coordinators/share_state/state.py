@@ -37,7 +37,7 @@ _LAST: Final = attrgetter("last")
 
 
 class StateBatch(NamedTuple):
-    """A range of offsets in one state, including the last one. Batches sort by their fields in this order.
+    """An inclusive range of offsets in the same state. Batches sort by their fields in this order.
 
     Attributes:
         state: 0 for available, 2 for acknowledged, 4 for archived records.

@@ -98,7 +98,7 @@ class ShareStateStore(PartitionLoader["_Replay"]):
         super().__init__(core, log)
         self._states: dict[int, dict[SharePartitionKey, StoredState]] = {}
         self._ends: dict[int, int] = {}  # The offset of the latest record by partition.
-        # Contains only states that have changed since the start.
+        # Contains only states that have changed since the broker started.
         self._locations: dict[SharePartitionKey, _Location] = {}
 
     def state_readiness(self, key: SharePartitionKey, node: Node | None = None) -> ErrorCode:
@@ -122,7 +122,7 @@ class ShareStateStore(PartitionLoader["_Replay"]):
         """Write an update, or a snapshot after many updates (`generateShareStateRecord`).
 
         Returns:
-            NONE, an error of the log, or INVALID_REQUEST for more than `MAX_BATCHES` batches. Without this limit,
+            NONE, a log error, or INVALID_REQUEST for more than `MAX_BATCHES` batches. Without this limit,
             the cost of later changes would grow without bound.
         """
         if len(change.batches) > MAX_BATCHES:

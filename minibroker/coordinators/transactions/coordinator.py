@@ -430,7 +430,7 @@ class TransactionCoordinator:
                 self._complete(transaction)
 
     def _abort_timed_out(self) -> Iterator[None]:
-        # Retry failed partitions here. A producer that never returns sends no request that would load its transaction.
+        # Retry failed partitions here. If a producer never returns, no request of it loads its transaction.
         self.store.retry_failed()
         now_ms = self._core.clock.now_ms()
         return steps_of(ForEach([item for item in self.store.all() if item.is_timed_out(now_ms)], self._time_out))

@@ -34,8 +34,8 @@ StateMachine: TypeAlias = Mapping[str, tuple[str, ...]]
 """The names of all states in life cycle order, each with the names of its possible successors."""
 
 # Classic groups and transactions use the tables `validPreviousStates` of Kafka 4.3's `ClassicGroupState` and
-# `TransactionState`. Other groups compute their state from epochs and members, and Kafka has no table for them. Here
-# every change that one event can cause is a transition. Transitions to the same state are omitted.
+# `TransactionState`. Other groups compute their state from epochs and members, and Kafka has no table for them. For
+# these groups, every change that a single event can cause is listed. Transitions to the same state are omitted.
 _COMPLETE: Final = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 _BEFORE_TRANSACTION: Final = {
     TransactionState.EMPTY: _COMPLETE,

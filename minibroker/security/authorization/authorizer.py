@@ -114,8 +114,8 @@ class Authorizer:
         The resource need not exist yet. This is Kafka's `authorizeByResourceType`. As in Kafka, a right that is
         only implied by another operation does not count.
         """
-        # Kafka's default `authorizeByResourceType` asks about an unused name, to include wildcards and
-        # `allow.everyone.if.no.acl.found`.
+        # Kafka's default `authorizeByResourceType` first checks an unused name, so that rules for all resources and
+        # `allow.everyone.if.no.acl.found` are taken into account.
         if self.allows(session, operation, resource_type, _UNUSED_NAME):
             return True
         allowing: set[tuple[PatternType, str]] = set()
@@ -145,7 +145,7 @@ class Authorizer:
     def operations(
         self, session: Client, resource_type: ResourceType, name: str, supported: Collection[Operation]
     ) -> list[Operation]:
-        """Return which of the supported operations the client is allowed to perform on a resource (KIP-430)."""
+        """Return those of the supported operations that the client may perform on a resource (KIP-430)."""
         principal, host = str(session.principal), _strip_slash(session.client_host)
         return [operation for operation in supported if self._decision(principal, host, operation, resource_type, name)]
 

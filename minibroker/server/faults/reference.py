@@ -9,14 +9,14 @@ END: Final = "<!-- The end of what was made. -->"
 
 
 def replace_tables(page: str, begin: str, tables: str) -> str:
-    """Return a page with the tables between its `begin` mark and its end mark replaced.
+    """Return a page with the tables between its `begin` marker and its end marker replaced.
 
     Raises:
-        ValueError: The page lacks one of the marks.
+        ValueError: The page lacks one of the markers.
     """
-    before, mark, rest = page.partition(begin)
-    _, end_mark, after = rest.partition(END)
-    if not mark or not end_mark:
+    before, begin_marker, rest = page.partition(begin)
+    _, end_marker, after = rest.partition(END)
+    if not begin_marker or not end_marker:
         raise ValueError("there is no place for the tables")
     return f"{before}{begin}\n\n{tables}\n{END}{after}"
 
@@ -25,7 +25,7 @@ def fill(path: str, begin: str, tables: str) -> None:
     """Replace the tables in the file `path`.
 
     Raises:
-        ValueError: The file lacks a mark of the tables.
+        ValueError: The file lacks one of the markers around the tables.
         OSError: The file cannot be read or written.
     """
     with open(path, encoding="utf-8") as file:

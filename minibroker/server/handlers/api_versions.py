@@ -50,10 +50,10 @@ def api_versions(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsR
     """ApiVersions: return the supported versions of each API.
 
     Versions 0-5 are served. A request in a higher version gets a version 0 response with UNSUPPORTED_VERSION and the
-    supported versions of ApiVersions, so that the client can try again (KIP-511). Since version 3 the client's software
-    name and version must match Kafka's pattern, or the error is INVALID_REQUEST. Since version 5 a client can name the
-    cluster and node that it expects. If it has reached a different cluster or node, the error is REBOOTSTRAP_REQUIRED
-    (KIP-1242).
+    supported versions of ApiVersions, so that the client can try again (KIP-511). Since version 3, the request fails
+    with INVALID_REQUEST unless the client's software name and version match Kafka's pattern. Since version 5, a client
+    can name the cluster and node that it expects. If it has reached a different cluster or node, the error is
+    REBOOTSTRAP_REQUIRED (KIP-1242).
 
     The client metrics APIs are listed only while a subscription exists, because clients that find these APIs use them,
     and some clients log that. Kafka lists the APIs while a plugin collects metrics.

@@ -356,7 +356,7 @@ class _Deletion:
         )
 
     def add_kept_topics(self, outcomes: Outcomes) -> Outcomes:
-        """Return outcomes with an error for the topics whose offsets were not deleted."""
+        """Return the outcomes, with an error for each topic whose offsets were not deleted."""
         unknown, subscribed = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         return [
             (name, [(index, code if code is unknown else subscribed) for index, code in results])

@@ -145,7 +145,7 @@ def write_share_group_state(request: WriteShareGroupStateRequest, call: Call) ->
     def write(key: SharePartitionKey, requested: WrittenPartition) -> PartitionResult:
         batches = [
             StoredBatch(batch.first_offset, batch.last_offset, batch.delivery_count, batch.delivery_state)
-            # One batch more than the maximum suffices, because the list is then refused as a whole.
+            # Read at most one batch more than the maximum: a list with that many is refused as a whole.
             for batch in requested.state_batches[: MAX_BATCHES + 1]
         ]
         change = Change(requested.leader_epoch, requested.start_offset, requested.delivery_complete_count, batches)

@@ -3,7 +3,7 @@
 Decoding and copying a message costs more than serving the request, and few messages are ever read. Two kinds
 are copied immediately (`message_json.detach`): messages with secrets, to leave the secrets out, and long
 requests, because their frames can contain more bytes than the message. Records are replaced by a summary, or by their
-file range if summarizing takes long. The batch headers in the range are then read on demand.
+file range if reading them would take too long. The batch headers in the range are then read on demand.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def _uses_topic_ids(names: Names, request: Any) -> bool:
 
 
 def resolve_targets(call: Call, request: Any) -> tuple[Target, ...] | None:
-    """Return targets that could be different later: targets by topic id, targets of a session, or all topics.
+    """Resolve the targets that may change later: topics given by id, the targets of a session, or all topics.
 
     Return None for a request that names all its targets itself.
     """
@@ -217,7 +217,7 @@ def decode_response(endpoint: Endpoint, version: int, form: Any) -> Any:
 
 
 def _insert_marks(splice_frame: _Spliced, *, is_compact: bool) -> bytes:
-    """Return the message with a one-byte placeholder and its length in place of each field with records in files."""
+    """Return the message, with each records field that refers to a file replaced by a one-byte placeholder."""
     parts: list[bytes | bytearray] = []
     end = 0
     for position, records in splice_frame.records:

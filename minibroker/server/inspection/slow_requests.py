@@ -45,7 +45,7 @@ def _log_if_slow(slow_ms: int, request: RecordedRequest) -> None:
 
 
 def _waited_ms(request: RecordedRequest, took_ms: float) -> float:
-    """Return the time for which a request waited as its client intended, for records or other group members."""
+    """Return how long a request waited for records or other group members, at most as long as its client allowed."""
     field = _LIMITS_OF_WAITS.get(request.api)
     if field is None or request.waits_since_ms is None:
         return 0.0

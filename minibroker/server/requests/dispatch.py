@@ -314,7 +314,7 @@ def convert_to_outcome(response: Any, call: Call, correlation_id: int, entry: An
         return make_answer((response, call, correlation_id, entry))
     if isinstance(response, GeneratorType):
         steps = cast("Steps[Any]", response)
-        try:  # The first steps run without checking the clock, because most requests end with them.
+        try:  # The first steps run without checking the clock, because most requests finish within them.
             next(steps)
             next(steps)
         except StopIteration as end:
@@ -370,7 +370,7 @@ def _refused(request: Any, call: Call, code: ErrorCode) -> Any:
 
 
 def in_slices(work: Any, services: Services) -> Outcome:
-    """Return the outcome of work, or a `Waiting` for the outcome if the work does not fit into one slice."""
+    """Run work in time slices. Return its outcome, or a `Waiting` if it needs more than one slice."""
     result = services.core.slices.begin(work)
     if isinstance(result, Work):
         return Waiting(SlicedRequest(cast("Work[Outcome]", result), services), NO_ANSWER)

@@ -23,12 +23,12 @@ class Finding(NamedTuple):
 
 
 def reached(sentence: str) -> Finding:
-    """Return the finding for a reached goal. The sentence gives the evidence."""
+    """Return the finding for a reached goal. `sentence` states the evidence."""
     return Finding(is_reached=True, sentence=sentence)
 
 
 def report_open(sentence: str) -> Finding:
-    """Return the finding for an open goal. The sentence describes the state so far."""
+    """Return the finding for an open goal. `sentence` describes the state so far."""
     return Finding(is_reached=False, sentence=sentence)
 
 

@@ -320,7 +320,7 @@ def _keyed_records(evidence: Evidence) -> Iterator[tuple[bytes, bool, int, int]]
     """Yield each keyed record produced to `prices`: its key, whether it has a value, its partition and its offset."""
     for reading in evidence.readings("Produce"):
         sets = record_sets(reading.exchange, evidence.topics)
-        # Without an accepting response, the offsets of the records are unknown.
+        # Without a successful response, the offsets of the records are unknown.
         if any(record_set["first"] is None for record_set in sets):
             continue
         places = [(batches, offset) for batches in sets for offset in range(batches["first"], batches["last"] + 1)]

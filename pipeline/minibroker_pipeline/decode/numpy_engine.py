@@ -429,8 +429,8 @@ class RecordEngine:
 
     def binary(self, data: _Bytes, at: NDArray[np.int32], size: NDArray[np.int32], rows: int) -> pa.BinaryArray:
         """Return the values at these positions as an Arrow array that does not refer to `data`."""
-        # The values ascend, so together with the gaps between them they form an array over `data`. Taking the values
-        # from this array copies them in one step.
+        # The values are in ascending order, so `data` can be viewed as an Arrow array of alternating values and gaps.
+        # Taking the values from this array copies them all in one step.
         starts, sizes = at[:rows], size[:rows]
         if not rows:
             return pa.array([], pa.binary())

@@ -53,9 +53,9 @@ class BadBytes(NamedTuple):
 
 
 class WalkedRecords(NamedTuple):
-    """The records of some entries, valid until the next result.
+    """The records of some entries, valid until the next result is produced.
 
-    `blocks[:, ENTRY]` are lines of the entries' headers.
+    `blocks[:, ENTRY]` has the index of each block's entry in the array of headers.
     """
 
     table: RecordTable

@@ -53,13 +53,13 @@ class Counts(Sums):
     records: int = 0
     #: The size of all entries in the log file in bytes, including transaction markers.
     stored_bytes: int = 0
-    # The size of the entries without compression, in bytes.
+    #: The uncompressed size of the entries in bytes.
     plain_bytes: int = 0
     key_bytes: int = 0
     value_bytes: int = 0
     #: The size of the names and values of all record headers in bytes.
     header_bytes: int = 0
-    #: The size that the records would have in bytes in each message format, without compression.
+    #: The uncompressed size of the records in each message format, in bytes.
     plain_v0: int = 0
     plain_v1: int = 0
     plain_v2: int = 0

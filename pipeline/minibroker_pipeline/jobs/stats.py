@@ -68,7 +68,7 @@ class Line:
     counts: Counts
     #: The size in each message format if the codec stays the same, or None if that is impossible.
     sizes: tuple[Size | None, ...]
-    #: The size in each message format without compression.
+    #: The uncompressed size in each message format.
     plain_sizes: tuple[Size, ...]
 
     @property

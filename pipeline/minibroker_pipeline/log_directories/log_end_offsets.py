@@ -126,8 +126,8 @@ class LogTail:
         verify_crc: whether a wrong checksum ends the log.
         permissive: whether the log continues after damage if more entries follow.
         high_watermark: "checkpoint" hides records above the last high watermark that the broker checkpointed.
-            "auto" does the same, except after a clean stop and in minibroker's directories, where all records of a
-            log count. "logEnd" never hides records.
+            "auto" does the same, except after a clean stop and in minibroker's directories: there, all records of a
+            log are visible. "logEnd" never hides records.
     """
 
     def __init__(

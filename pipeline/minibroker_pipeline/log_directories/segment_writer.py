@@ -219,7 +219,7 @@ class PartitionWriter:
         return aborted
 
     def add_aborted(self, transactions: Iterable[AbortedTxn]) -> None:
-        """Add aborted transactions with markers in the current segment to its transaction index."""
+        """Add aborted transactions, whose markers are in the current segment, to the segment's transaction index."""
         aborted = list(transactions)
         if aborted and self._open is None:
             raise LogOrderError(f"{aborted[0]}: no entry is written yet")

@@ -307,8 +307,8 @@ def _append_segment(
 ) -> None:
     """Append a staged segment to a partition, with its offsets raised by `offset_shift`."""
     if moves_file:
-        # The file is rewritten only if its offsets must be shifted, or if the final leader epoch is not 0, the epoch of
-        # staged segments.
+        # The file is rewritten only if its offsets must be shifted, or if the final leader epoch differs from the epoch
+        # of staged segments, which is 0.
         if offset_shift or epoch:
             data = np.memmap(segment.path, np.uint8, "r+")
             stamp_batches(data, scan_headers(data.data), offset_shift, epoch)

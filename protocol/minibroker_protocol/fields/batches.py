@@ -344,7 +344,7 @@ def _add_bytes(cursor: Cursor, parent: Node, name: str, about: str, layout: Stru
 
 
 def _open_marker(cursor: Cursor, node: Node, *fields: tuple[str, Struct, str, str]) -> None:
-    """Replace the bytes of a marker's key or value with `fields`: each has a name, a layout, an `about` and a note."""
+    """Replace the bytes of a marker's key or value with `fields`: tuples of name, layout, `about` and note."""
     assert node.children is not None
     content = node.children.pop()
     content_cursor = Cursor(cursor.data, content.start, content.end, cursor.budget)

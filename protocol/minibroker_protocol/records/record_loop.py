@@ -71,7 +71,7 @@ class RecordLoop(NamedTuple):
     per_record: str = ""
     #: The lines after the loop.
     after: str = ""
-    #: Whether the length of a record alone determines where the next record begins. Fields that are not read are then
+    #: Whether the length of a record alone determines where the next record begins. If so, fields that are not read are
     #: not checked.
     skips_rest: bool = False
     #: The objects that the lines use besides the variables above, by name.

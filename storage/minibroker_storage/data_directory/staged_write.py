@@ -36,11 +36,11 @@ class StagedWriteError(StorageError, ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class StagedWrite:
-    """The steps of a change, as names relative to the data directory.
+    """The directories and files that a change removes or creates, by their names relative to the data directory.
 
     Attributes:
         set_aside: existing directories to remove.
-        directories: new directories. None of them may exist once those in `set_aside` are gone.
+        directories: new directories. They must not exist after those in `set_aside` are removed.
         files: new files, each of which replaces any file of the same name. A file that refers to others comes last.
     """
 

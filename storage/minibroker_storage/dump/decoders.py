@@ -1,8 +1,8 @@
 """Decoders for records of the coordinators' topics (`--offsets-decoder` and similar options).
 
 The output matches DumpLogSegments of Kafka 3.9.1 (`OffsetsMessageParser` and `TransactionLog.formatRecordKeyAndValue`)
-and, for share groups, of Kafka 4.3. At an unreadable record, Kafka's tool either ends or skips the record with a
-message. These decoders always skip the record, with a different message.
+and, for share groups, of Kafka 4.3. If a record is unreadable, Kafka's tool either exits, or prints a message and skips
+the record. These decoders always skip the record, with a different message.
 """
 
 from base64 import b64encode
@@ -101,9 +101,9 @@ class _UndecodableError(Exception):
 def decode_group_record(record: Record) -> Decoded:
     """Decode a record of `__consumer_offsets`.
 
-    The key and value become JSON objects with the number of the record type or version, and the fields of Kafka's
-    definition. For consumer groups, the members' subscriptions and assignments are decoded too. A tombstone is shown as
-    `<DELETE>`.
+    The key and value become JSON objects that hold the number of the record type or version, and the fields of Kafka's
+    definition. For consumer groups, the members' subscriptions and assignments are decoded too. A
+    tombstone is shown as `<DELETE>`.
     """
     return _decode_as_json(record, _GROUP_RECORDS)
 

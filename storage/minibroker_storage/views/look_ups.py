@@ -1,4 +1,4 @@
-"""Explains how a broker finds an offset or a time in a log, step by step, with the numbers of that log.
+"""Explains how a broker finds an offset or a time in a log, step by step, with the actual offsets and positions.
 
 The steps come from the actual search functions. The indexes search as usual and record each window they read
 (`probes`). From the position they return, the log is scanned as in `entries.find_entry` and `lookup`.

@@ -166,7 +166,7 @@ class _Parser:
         return characters.folded(accepts) if "i" in self._flags else accepts
 
     def _element(self) -> None:
-        """Parse the next element, except a repeat."""
+        """Parse the next element, but not a quantifier that follows it."""
         self._count()
         character = self._take()
         by_line = "line" if "m" in self._flags else "text"

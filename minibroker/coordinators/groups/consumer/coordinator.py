@@ -68,7 +68,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
 
     @property
     def is_enabled(self) -> bool:
-        """Whether the configuration allows these groups, and so does group.version in releases with this feature."""
+        """Whether these groups are enabled by the configuration and, in releases that have it, by group.version."""
         features = self.core.features
         is_off = GROUP_VERSION in features.supported and not features.level(GROUP_VERSION)
         return not is_off and "consumer" in self.core.config.items("group.coordinator.rebalance.protocols")

@@ -89,7 +89,7 @@ class GroupUpdate:
         group = self._group
         bumps_epoch = group.epoch == _NEVER or group.has_new_matches
         has_new_topics = (updated.topics, updated.regex) != (member.topics, member.regex)
-        # Topics of a new expression become part of the group's next epoch, after `resolve_new_regex` has matched them.
+        # Topics that match a new expression are added in the group's next epoch, after `resolve_new_regex` finds them.
         is_new = updated.regex != member.regex and updated.regex not in group.regexes
         self.has_new_regex = bool(updated.regex) and is_new
         if updated != member:

@@ -119,15 +119,15 @@ class ConvertCounts(Sums):
     entries_after: int = 0
     bytes_before: int = 0
     bytes_after: int = 0
-    #: The number of entries that were `copied` unchanged, that were only `recompressed`, and whose records were encoded
-    #: again (`rebuilt`).
+    #: How many entries were `copied` unchanged, how many were only `recompressed`, and how many were `rebuilt`: their
+    #: records were encoded again.
     copied: int = 0
     recompressed: int = 0
     rebuilt: int = 0
-    #: The numbers of records that lost their `headers` and their `timestamps`.
+    #: How many records lost their `headers`, and how many lost their `timestamps`.
     headers: int = 0
     timestamps: int = 0
-    #: The number of omitted transaction `markers`, and of omitted records of `uncommitted` transactions.
+    #: How many transaction `markers` and how many records of `uncommitted` transactions were omitted.
     markers: int = 0
     uncommitted: int = 0
     #: The number of batches that lost their producer id, epoch and sequence numbers.

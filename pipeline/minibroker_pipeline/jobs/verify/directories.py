@@ -90,9 +90,9 @@ class Partition:
 
 
 def find_at(path: str, findings: list[Finding]) -> list[Partition]:
-    """Return the partitions at `path`, a data directory or the directory of one partition.
+    """Return the partitions at `path`, which is a data directory or the directory of one partition.
 
-    Partitions without a directory are included, because they never held a record. Faults outside the partitions are
+    Partitions without a directory are included: they have never held a record. Faults outside the partitions are
     added to `findings`.
 
     Raises:

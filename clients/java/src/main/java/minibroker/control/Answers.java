@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (d8a055f26d4a44e6): change that.
+// Made by `make clients`, from the OpenAPI document (18d73c109457826a): change that.
 package minibroker.control;
 
 import java.util.List;
@@ -71,7 +71,7 @@ public final class Answers {
     /**
      * The state of a group at one moment.
      * @param type `classic`, `consumer`, `share` or `streams`: the protocol of its members.
-     * @param state Kafka's name of the state: `Empty`, `Stable`, `Dead`, or a state on the way to `Stable`.
+     * @param state Kafka's name of the state: `Empty`, `Stable`, `Dead`, or the name of a rebalancing state.
      * @param generation The generation of a `classic` group, or the epoch of any other group.
      */
     public record Group(
