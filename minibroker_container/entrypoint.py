@@ -443,8 +443,9 @@ def exec_command(command: list[str]) -> NoReturn:
 
 
 def _start(arguments: Sequence[str]) -> NoReturn:
-    os.environ.setdefault(_LOG_LINES, "kafka")
     command = container_command(os.environ, arguments, write_secrets, checks_files=True)
+    if command[0] in {"minibroker", sys.executable}:  # Another command may be `redpanda start`, whose lines differ.
+        os.environ.setdefault(_LOG_LINES, "kafka")
     if command[:2] == ["minibroker", "serve"]:
         files.run_init_scripts()
         _prepare_lab(command)

@@ -97,8 +97,9 @@ def test_java_and_go_inject_a_configuration_and_wait_for_ports(boxes: Callable[.
     box, port = started_as_by_modules(boxes, login=False)
     admin, registry, proxy = (box.port(each) for each in (9644, 8081, 8082))
     assert asked(admin, "/")[0] == 404
+    assert asked(registry, "/subjects") == (200, [])
     for absent in (registry, proxy):
-        status, content = asked(absent, "/subjects")
+        status, content = asked(absent, "/subjects/orders-value/versions")
         assert (status, content["code"]) == (404, 404)
         assert "no schema registry" in content["message"]
     exchange({"bootstrap.servers": f"127.0.0.1:{port}"})

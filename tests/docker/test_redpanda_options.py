@@ -1,10 +1,12 @@
 """`redpanda start`: options and files become the variables of Kafka's images."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from minibroker_container import entrypoint, redpanda
+from tests.docker.test_entrypoint import run
 
 FILE = """
 redpanda:
@@ -125,6 +127,11 @@ def test_a_command_may_be_one_item_and_leave_out_its_program(start: list[str], c
     assert found == ["redpanda", "start", *command]
     for other in (["redpanda", "start", "--smp", "1"], ["starter"], ["redpanda-tool", "x"]):
         assert entrypoint.container_command({}, other, entrypoint.hide_secrets) == other
+
+
+def test_a_command_in_the_place_of_the_broker_chooses_the_lines_of_the_log() -> None:
+    shown = run({"PATH": os.defpath}, "sh", "-c", "echo lines=$MINIBROKER_LOG_LINES")
+    assert shown.stdout == "lines=\n"
 
 
 def test_variables_of_redpanda_count_without_their_option() -> None:

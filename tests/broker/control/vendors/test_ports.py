@@ -163,7 +163,13 @@ async def test_confluents_server_tells_the_id_of_its_cluster(broker: AsyncBroker
 
 @pytest.mark.parametrize("client", ["absent"], indirect=True)
 async def test_a_service_that_is_not_there_is_named(client: Client) -> None:
-    assert (await client.ask("GET", "/subjects"))[0] == 404
+    assert (await client.ask("POST", "/subjects/orders-value/versions"))[0] == 404
+    assert (await client.ask("GET", "/topics"))[0] == 404
+
+
+@pytest.mark.parametrize("client", ["absent"], indirect=True)
+async def test_a_missing_schema_registry_has_no_subjects(client: Client) -> None:
+    assert await client.ask("GET", "/subjects") == (200, [])
 
 
 @pytest.mark.parametrize(
