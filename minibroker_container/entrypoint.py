@@ -68,11 +68,10 @@ _IMAGE_PREFIX = "/opt/minibroker"
 SECRETS_DIR = "/etc/kafka/secrets"
 
 _TOPICS = "MINIBROKER_TOPICS"
+_MEET = "MINIBROKER_MEET"
 _ADMIN_API = "MINIBROKER_ADMIN_API"
 _LOG_LINES = "MINIBROKER_LOG_LINES"
 _TOKEN = "MINIBROKER_CONTROL_TOKEN"  # noqa: S105 - the name of a variable
-_LEAD_TIMEOUT_S = 10.0
-"""Seconds to wait for the container with the broker, within the start period of the health check."""
 
 # Variables for Kafka's start scripts, the JVM, log4j, and the scripts of bitnami/kafka. None is a broker config.
 _NOT_CONFIGS = re.compile(
@@ -328,41 +327,18 @@ def container_command(
         silent = lists.silent_addresses(translated, configs)
         return [sys.executable, os.path.abspath(sys.argv[0]), lists.HOLD_PORTS, lists.node_of(configs), *silent]
     overrides = {"MINIBROKER_LISTEN", "MINIBROKER_BROKERS"} & {name for name, value in translated.items() if value}
-    lead = None if overrides else lists.find_lead(configs)
-    is_lead = lead is not None and lists.node_of(configs).strip() == str(lead[0])
-    if lead is not None and not is_lead and checks_files:
-        link = addresses.parse_address(lead[1], "KAFKA_CONTROLLER_QUORUM_VOTERS")
-        if ports.answers(link, _LEAD_TIMEOUT_S):
-            return _follower_command(translated, configs, lead[1])
-    remark = lists.remark_on_other_containers(configs)
-    if is_lead:
-        _warn("the other brokers of this cluster are containers that pass their connections on to this one")
-    elif remark and not translated.get("MINIBROKER_BROKERS"):
-        _warn(remark)
+    places = [] if overrides else translated.get(_MEET, "").split() or lists.meeting_places(configs)
     if checks_files and not translated.get("MINIBROKER_LISTEN"):
         _check_stores(translated, configs)
-    options, secrets = serve_options(translated, keeps_names=is_lead)
-    if is_lead:
+    options, secrets = serve_options(translated, keeps_names=bool(places))
+    if places:
         options = _replace_silent_port(options, configs)
+        options += [word for place in places for word in ("--meet", place)]
     return ["minibroker", "serve", *options, *(pass_on(secrets) if secrets else ()), *arguments]
 
 
-def _follower_command(environment: Mapping[str, str], configs: Mapping[str, str], lead: str) -> list[str]:
-    """Return the command that forwards connections to another container and opens the silent ports."""
-    served = _checked_listeners(configs)
-    entries = [
-        ports.format_listener(
-            addresses.format_address((listener.host, listener.port)), listener.name, listener.protocol
-        )
-        for listener in served
-    ]
-    silent = lists.silent_addresses(environment, configs, {listener.port for listener in served})
-    entries += map(ports.format_listener, silent)
-    return [sys.executable, os.path.abspath(sys.argv[0]), lists.FOLLOW, lists.node_of(configs), lead, *entries]
-
-
 def _replace_silent_port(options: list[str], configs: Mapping[str, str]) -> list[str]:
-    """Make the controller's port accept the connections that other containers forward, instead of staying silent."""
+    """Let other containers ask and join at the controller's port, which stays silent otherwise."""
     linked = {listener.port for listener in lists.controller_listeners(configs)}
     return [
         "--link" if word == "--silent-port" and int(following.rpartition(":")[2]) in linked else word
@@ -473,8 +449,6 @@ def main(arguments: Sequence[str]) -> NoReturn:
                 sys.stdout.write(shlex.join(container_command(os.environ, others, hide_secrets)) + "\n")
             case [lists.HOLD_PORTS, node, *addresses_to_hold]:
                 ports.hold_ports(node, addresses_to_hold)
-            case [lists.FOLLOW, node, lead, *entries]:
-                ports.forward_connections(node, lead, entries)
             case ["--write-properties", path]:
                 files.write_properties(path, read_configure_settings(os.environ))
             case ["--link-tools", *directories]:

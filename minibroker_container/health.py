@@ -18,7 +18,7 @@ from typing import Final
 from minibroker.cli.options import DEFAULT_LISTEN, add_options
 from minibroker.cluster import listeners
 from minibroker.config.properties import parse_properties
-from minibroker_container.lists import FOLLOW, HOLD_PORTS
+from minibroker_container.lists import HOLD_PORTS
 
 _TIMEOUT_S: Final = 2.0
 _API_VERSIONS: Final = 18
@@ -123,10 +123,6 @@ def _iterate_listeners(words: Sequence[str], process: Path) -> Iterator[tuple[st
             yield from _parse_served_options(words[index + 1 :], process)
         elif word == HOLD_PORTS and os.path.basename(words[index - 1]) == "entrypoint.py":
             yield from ((address, "") for address in words[index + 2 :] if address)
-        elif word == FOLLOW and os.path.basename(words[index - 1]) == "entrypoint.py":
-            for text in filter(None, words[index + 3 :]):
-                named, _, address = text.partition("=")
-                yield address, named.partition(":")[0]
 
 
 def _parse_served_options(arguments: Sequence[str], process: Path) -> Iterator[tuple[str, str]]:
@@ -148,5 +144,5 @@ def _parse_served_options(arguments: Sequence[str], process: Path) -> Iterator[t
         yield options.listen or DEFAULT_LISTEN, listeners.PLAINTEXT
     for text in options.also_listen:
         yield text.partition("=")[0], listeners.PLAINTEXT
-    for text in (*options.silent_port, *options.link):
+    for text in (*options.silent_port, *filter(None, [options.link])):
         yield text, ""

@@ -10,18 +10,10 @@ from minibroker.cluster.listeners import Listener, ListenerError, ServedListener
 
 HOLD_PORTS: Final = "--hold-ports"
 """The entry point's option for a container with only a controller. A node id and addresses follow."""
-FOLLOW: Final = "--follow"
-"""The entry point's option for a container that forwards its connections."""
 _SEVERAL_HOSTS: Final = re.compile(r"(?P<name>[^:/]+)://\s*(?P<host>[^\s,]+)\s[^:]*:\s*(?P<port>\d+)", re.ASCII)
 _SEPARATOR: Final = "KAFKA_CREATE_TOPICS_SEPARATOR"
 _JMX_OPTION: Final = re.compile(r"-Dcom\.sun\.management\.jmxremote\.(?:rmi\.)?port=(\d{1,5})\b", re.ASCII)
 _PORT: Final = re.compile(r"[1-9]\d{0,4}", re.ASCII)
-_REPLICATION_FACTORS: Final = (
-    "default.replication.factor",
-    "offsets.topic.replication.factor",
-    "transaction.state.log.replication.factor",
-)
-"""Keys that cannot exceed 1 with a single broker: Kafka would not start its coordinators."""
 _ALL_ADDRESSES: Final = "0.0.0.0"  # noqa: S104 - as the images do
 _TOPIC_PARTS: Final = 4
 _VOTER: Final = re.compile(r"\s*(\d+)@([^:/\s]+):(\d+)\s*", re.ASCII)
@@ -180,45 +172,19 @@ def node_of(configs: Mapping[str, str]) -> str:
     return configs.get("node.id") or configs.get("broker.id", "1")
 
 
-def find_lead(configs: Mapping[str, str]) -> tuple[int, str] | None:
-    """Return the id and the controller's HOST:PORT of the first node, if all nodes are brokers and controllers.
+def meeting_places(configs: Mapping[str, str]) -> list[str]:
+    """Return where the brokers of a cluster of several containers meet, for --meet; empty for a broker that is alone.
 
-    Return None if this node is alone or has other roles, or if its configuration does not list the other nodes.
+    These are the controllers, as [ID@]HOST:PORT, in the order of their ids, or ZooKeeper.
     """
     roles = {role.strip() for role in configs.get("process.roles", "").split(",")}
+    if "broker" not in roles:
+        connect = configs.get("zookeeper.connect", "").strip()
+        return [f"zookeeper://{connect}"] if connect else []
     entries = [entry for entry in configs.get("controller.quorum.voters", "").split(",") if entry.strip()]
-    voters = {int(match[1]): f"{match[2]}:{match[3]}" for match in map(_VOTER.fullmatch, entries) if match}
-    node = node_of(configs).strip()
-    if roles != {"broker", "controller"} or len(voters) < 2 or not node.isdigit() or int(node) not in voters:  # noqa: PLR2004 - two are several
-        return None
-    lead = min(voters)
-    return lead, voters[lead]
-
-
-def remark_on_other_containers(configs: Mapping[str, str]) -> str | None:
-    """Return a warning for a broker whose cluster is spread over several containers, or None for a single container."""
-    reason = _find_cluster_variable(configs)
-    if reason is None:
-        return None
-    node = node_of(configs)
-    return (
-        f"broker {node} belongs to a cluster of several containers ({reason}), but each "
-        "minibroker container is a cluster of its own: topics and records of one are not on the others. "
-        "For several brokers keep one of these services and give it MINIBROKER_BROKERS"
-    )
-
-
-def _find_cluster_variable(configs: Mapping[str, str]) -> str | None:
-    """Return the variable that shows that the cluster has several brokers, or None for a single broker."""
-    roles = {role.strip() for role in configs.get("process.roles", "").split(",")}
-    voters = [voter for voter in configs.get("controller.quorum.voters", "").split(",") if voter.strip()]
-    if "broker" in roles:
-        return "KAFKA_CONTROLLER_QUORUM_VOTERS" if "controller" not in roles or len(voters) > 1 else None
-    if not configs.get("zookeeper.connect"):
-        return None
-    counts = {key: int(configs[key]) for key in _REPLICATION_FACTORS if configs.get(key, "").strip().isdigit()}
-    for key, count in counts.items():
-        if count > 1:
-            return f"KAFKA_{key.replace('.', '_').upper()}={count}"
-    node = node_of(configs).strip()
-    return f"KAFKA_BROKER_ID={node}" if not counts and node.isdigit() and int(node) > 1 else None
+    voters = {int(match[1]): f"{match[1]}@{match[2]}:{match[3]}" for match in map(_VOTER.fullmatch, entries) if match}
+    places = [place for _, place in sorted(voters.items())]
+    if not places:
+        servers = configs.get("controller.quorum.bootstrap.servers", "").split(",")
+        places = [server.strip() for server in servers if server.strip()]
+    return [] if "controller" in roles and len(places) == 1 else places

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from minibroker.cli.variables import variable_of
+from minibroker.config.addresses import is_local, parse_address
 from minibroker.control.vendors.cluster_config import AT_START, PROPERTIES
 from minibroker_container.files import open_named_file
 from minibroker_container.unused import describe, warn_of
@@ -34,7 +35,7 @@ _FLAGS: Final = frozenset(
 )
 # From `rpk redpanda start --help`, and Seastar's options for its reactor, memory, disks and logs.
 _OPTIONS: Final = re.compile(
-    "(advertise-)?kafka-addr|pandaproxy-addr|schema-registry-addr|node-id|set|mode|seeds|config|redpanda-cfg|smp|memory"
+    "(advertise-)?(kafka|rpc)-addr|pandaproxy-addr|schema-registry-addr|node-id|set|mode|seeds|config|redpanda-cfg|smp|memory"
     "|reserve-memory|hugepages|cpuset|num-io-queues|max-io-requests|io-properties(-file)?|well-known-io|heapprof|timeout"
     "|install-dir|blocked-reactor-notify-ms|(default|logger)-log-level|logger-stdout-timestamps|log-to-(stdout|syslog)"
     "|log-with-color|abort-on-seastar-bad-alloc|dump-memory-diagnostics-on-alloc-failure-kind|reactor-backend|poll-aio"
@@ -44,7 +45,7 @@ _OPTIONS: Final = re.compile(
 """The options that count, and those that tune the use of resources or say how to log."""
 _SETTINGS: Final = re.compile(
     "redpanda|rpk|schema_registry|pandaproxy|(data_directory|node_id|(advertised_)?kafka_api(_tls)?|admin(_api_tls)?"
-    "|seed_servers|developer_mode|storage_min_free_bytes|topic_(partitions_per_shard|memory_per_partition)"
+    "|seed_servers|(advertised_)?rpc_(server|api)|developer_mode|storage_min_free_bytes|topic_(partitions_per_shard|memory_per_partition)"
     "|fetch_reads_debounce_timeout|log_segment_size_(min|max)|write_caching_default|crash_loop_limit"
     f"|disable_(public_)?metrics|{'|'.join([*PROPERTIES, *AT_START])})"
 )
@@ -60,6 +61,7 @@ _NEXT_OPTION: Final = re.compile(r"\s+(?=-)")
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Z0-9_-]")
 _ALL: Final = "0.0.0.0"  # noqa: S104 - as Redpanda's image does
 _KAFKA: Final = "kafka_api"
+_RPC: Final = 33145
 _ABSENT: Final = (("schema_registry", "schema_registry_api", 8081), ("pandaproxy", "pandaproxy_api", 8082))
 _PORTS: Final = {"schema-registry-addr": 8081, "pandaproxy-addr": 8082}
 _WITH_VARIABLES: Final = ("kafka-addr", "advertise-kafka-addr", "seeds", *_PORTS)
@@ -111,20 +113,24 @@ def environment(arguments: Sequence[str], inherited: Mapping[str, str], warn: Wa
         name: value for name, value in inherited.items() if not name.startswith(("KAFKA_", "REDPANDA_", "RP_"))
     }
     variables |= _listener_variables(options, settings)
+    rpc = (_parse_listeners(options, "rpc-addr") or _parse_addresses("rpc_server", settings.get("rpc_server"), _RPC))[0]
+    seeds = _find_seeds(options, settings) or [f"{_ALL}:{rpc.port}"]
+    # The first seed server founds the cluster. It gives ids to brokers without one.
+    default_id = 0 if is_local(parse_address(seeds[0], "--seeds")) else -1
     is_development = mode == _DEV_CONTAINER or _is_true(settings.get("developer_mode"))
     settings.setdefault("auto_create_topics_enabled", is_development)
     variables |= {
-        "KAFKA_NODE_ID": _find_last_value(options, "node-id") or str(settings.get("node_id") or 0),
+        "KAFKA_NODE_ID": _find_last_value(options, "node-id") or str(settings.get("node_id") or default_id),
         "KAFKA_LOG_DIRS": str(settings.get("data_directory") or DATA_DIR),
         "MINIBROKER_LOG_LINES": inherited.get("MINIBROKER_LOG_LINES") or "redpanda",
     }
+    if {"seeds", "rpc-addr", "advertise-rpc-addr"} & set(options) or {"seed_servers", "rpc_server"} & set(settings):
+        variables |= {"MINIBROKER_MEET": " ".join(seeds), "MINIBROKER_LINK": rpc.address}
     for property_name, key in PROPERTIES.items():
         configured = settings.get(property_name)
         if configured is not None:
             variables[variable_of(key)] = str(configured).lower() if isinstance(configured, bool) else str(configured)
     variables |= _security_variables(settings, inherited, warn)
-    if _find_last_value(options, "seeds") or settings.get("seed_servers"):
-        warn("--seeds: each container is a cluster of its own here; topics and records of one are not on the others")
     admin = _parse_addresses("admin", settings.get("admin"), 9644)
     ports = [f"redpanda={listener.address}" for listener in admin]
     for section, key, port in _ABSENT:
@@ -174,6 +180,15 @@ def _parse_options(arguments: Sequence[str]) -> dict[str, list[str]]:
             value = words.pop(0)
         options.setdefault(name, []).append(value.strip(" \"'"))
     return options
+
+
+def _find_seeds(options: Mapping[str, Sequence[str]], settings: Mapping[str, Any]) -> list[str]:
+    """Return HOST:PORT of each seed server. An entry of the file may have its address under the key `host`."""
+    entries = [
+        mapping.get("host", mapping) for mapping in map(_as_mapping, _as_list(settings.get("seed_servers"))) if mapping
+    ]
+    listed = _parse_addresses("seed_servers", entries, _RPC) if entries else []
+    return [seed.address for seed in _parse_listeners(options, "seeds") or listed]
 
 
 def _find_last_value(options: Mapping[str, Sequence[str]], name: str) -> str:

@@ -133,6 +133,16 @@ class AsyncBroker(AsyncOperations):
         return self._page.url
 
     @property
+    def checked_options(self) -> CheckedOptions:
+        """The options of this broker."""
+        return self._options
+
+    @property
+    def server(self) -> Server:
+        """The sockets of the broker. Raises RuntimeError if it is not running."""
+        return self._running
+
+    @property
     def services(self) -> Services:
         """The services shared by the handlers. Raises RuntimeError if the broker is not running."""
         return self._running.services

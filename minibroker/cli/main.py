@@ -32,6 +32,7 @@ with lazy:
     from minibroker.operations import faults as operations_faults
     from minibroker.server.faults import fault, registry
     from minibroker.server.inspection import recording
+    from minibroker_container import cluster as container_cluster
     from minibroker_container import ports
     from minibroker_storage import files, installation_hints
 
@@ -143,11 +144,27 @@ def _run_serve(options: argparse.Namespace) -> int:
 
 async def _serve(options: argparse.Namespace, console: "Console") -> int:
     broker = _create_broker(options)
-    faults = fault.read_faults(options.faults) if options.faults else []
     stop = _stop_event(with_stdin=options.stop_with_stdin)
     broker.asynchronous.owns_loop = True
+    async with ports.open_ports(options.silent_port) if options.silent_port else contextlib.nullcontext():
+        holds_logs: contextlib.AbstractAsyncContextManager[None] | None = contextlib.nullcontext()
+        if options.meet:
+            holds_logs = await container_cluster.meet(broker, options.meet, options.link, stop)
+        if holds_logs is not None:
+            await _run_until(stop, broker, holds_logs, options, console)
+    return 0
+
+
+async def _run_until(
+    stop: asyncio.Event,
+    broker: "Broker",
+    holds_logs: contextlib.AbstractAsyncContextManager[None],
+    options: argparse.Namespace,
+    console: "Console",
+) -> None:
+    faults = fault.read_faults(options.faults) if options.faults else []
     with _ready_file(options.ready_file) as write_ready_file:
-        async with broker, _container_ports(options, broker), _admin_ports(options.admin_api, broker):
+        async with broker, holds_logs, _admin_ports(options.admin_api, broker):
             if faults:
                 _install_faults(broker.services, faults)
             if options.verbose:
@@ -165,7 +182,6 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
                 with console.hold_output():
                     await _show_in_terminal(broker.page_url, _token(options), stop)
             await stop.wait()
-    return 0
 
 
 def _create_broker(options: argparse.Namespace) -> "Broker":
@@ -262,19 +278,6 @@ def _find_bootstrap(broker: "Broker") -> str:
 
 def _token(options: argparse.Namespace) -> str | None:
     return options.control_token or os.environ.get("MINIBROKER_CONTROL_TOKEN") or None
-
-
-def _container_ports(options: argparse.Namespace, broker: "Broker") -> contextlib.AbstractAsyncContextManager[None]:
-    """Open the ports that never answer, and the ports to which other containers forward connections for this broker."""
-    if not options.silent_port and not options.link:
-        return contextlib.nullcontext()
-    first = {
-        name: broker.asynchronous.bootstrap_servers_of(name).split(",")[0]
-        for name in broker.asynchronous.listener_names
-    }
-    listeners = {name: config_addresses.parse_address(address, name) for name, address in first.items()}
-    links = [ports.LinkPort(address, listeners) for address in options.link]
-    return ports.open_ports(ports.SilentPorts(options.silent_port), *links)
 
 
 def open_browser(url: str, token: str | None) -> None:

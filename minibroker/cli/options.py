@@ -60,10 +60,16 @@ def _add_addresses(option: _AddArgument) -> None:
         help="accept connections at this address and send nothing, like a controller or JMX port (repeatable)",
     )
     option(
-        "--link",
+        "--meet",
         **_REPEATABLE,
+        metavar="[ID@]HOST:PORT",
+        help="be one of several brokers in processes of their own, which meet at this address, or at "
+        "zookeeper://CONNECT: see docs/docker.md (repeatable)",
+    )
+    option(
+        "--link",
         metavar="HOST:PORT",
-        help="accept connections from other containers of the Compose file: see docs/docker.md (repeatable)",
+        help="address for the other processes of --meet (default: a free port)",
     )
     option(
         "--admin-api",

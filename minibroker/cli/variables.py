@@ -25,6 +25,7 @@ OPTIONS: Final = {
     "MINIBROKER_EMULATE": "--emulate",
     "MINIBROKER_FAULTS": "--faults",
     "MINIBROKER_JOURNAL": "--journal",
+    "MINIBROKER_LINK": "--link",
     "MINIBROKER_LAB": "--page",
     "MINIBROKER_LOG_FORMAT": "--log-format",
     "MINIBROKER_RACKS": "--racks",

@@ -35,8 +35,8 @@ class Cluster:
 
     Attributes:
         cluster_id: The cluster id from the data directory.
-        nodes: The nodes by id. The ids are consecutive, starting with the id of the first node.
-        first: The node with the lowest id.
+        nodes: The nodes by id, in the order of their ids.
+        first: The first node of this process.
         racks: The racks by node id, for nodes that have one.
         is_single: Whether the cluster has only one node. Stopping nodes does not change this.
         controller: The controller in responses to clients, or None while all nodes are down.
@@ -62,9 +62,10 @@ class Cluster:
         own_racks = racks or [""] * count
         self.racks = {first_id + index: rack for index, own in enumerate(own_racks) if (rack := own or default_rack)}
         self._is_kraft = is_kraft
-        slots = 0 if config is None else config.integer("max.incremental.fetch.session.cache.slots")
+        self._session_slots = 0 if config is None else config.integer("max.incremental.fetch.session.cache.slots")
         self.nodes = {
-            node_id: Node(node_id, self.racks.get(node_id), slots) for node_id in range(first_id, first_id + count)
+            node_id: Node(node_id, self.racks.get(node_id), self._session_slots)
+            for node_id in range(first_id, first_id + count)
         }
         self.first = self.nodes[first_id]
         self.controller: Node | None = self.first
@@ -82,6 +83,18 @@ class Cluster:
     def up(self) -> list[Node]:
         """The running nodes."""
         return [node for node in self.nodes.values() if node.is_up]
+
+    def add_node(self, node_id: int, rack: str | None) -> Node:
+        """Add a node of another process. It is down until it is started."""
+        node = Node(node_id, rack, self._session_slots)
+        node.is_up = False
+        if rack is not None:
+            self.racks[node_id] = rack
+        self.nodes[node_id] = node
+        for known_id in sorted(self.nodes):  # Replicas are assigned in the order of the ids.
+            self.nodes[known_id] = self.nodes.pop(known_id)
+        self.is_single = False
+        return node
 
     def node(self, node_id: int) -> Node:
         """Return the node with this id.
@@ -205,6 +218,12 @@ class Cluster:
         self._set_leader(partition, leader)
         self._notify_moved()
         return True
+
+    def elect_preferred_leaders(self) -> None:
+        """Elect the preferred replica of every partition where it is in sync (`auto.leader.rebalance.enable`)."""
+        for partition in self._partitions():
+            self.elect_leader(partition, unclean=False)
+        self.save_leaders()
 
     def elect_missing_leaders(self, partitions: Iterable[Partition]) -> None:
         """Elect leaders for the partitions without one, where the current configuration allows it."""

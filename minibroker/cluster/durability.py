@@ -34,6 +34,7 @@ class Durability:
 
     Attributes:
         is_needed: The argument of this name.
+        on_write: Called after each write of a file.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Durability:
         self._call_soon = call_soon
         self._background = background
         self.is_needed = is_needed
+        self.on_write: Callable[[], None] = lambda: None
         self._files: list[MetadataFile] = []
         self._waiting: list[Callable[[IsDurable], None]] = []
         self._is_running = False
@@ -49,11 +51,18 @@ class Durability:
 
     def file(self, path: str, *, mode: int = 0o644) -> MetadataFile:
         """Return a metadata file that is forced to disk soon after each change."""
-        file = MetadataFile(
-            path, mode=mode, is_durable=self.is_needed, on_write=lambda: self._call_soon(self._begin_round)
-        )
+        file = MetadataFile(path, mode=mode, is_durable=self.is_needed, on_write=self._on_write)
         self._files.append(file)
         return file
+
+    def _on_write(self) -> None:
+        self._call_soon(self._begin_round)
+        self.on_write()
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths of the files."""
+        return [file.path for file in self._files]
 
     @property
     def is_behind(self) -> bool:

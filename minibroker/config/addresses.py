@@ -1,5 +1,7 @@
 """Parses HOST:PORT addresses that users write, and formats addresses for programs on this machine."""
 
+import contextlib
+import socket
 from typing import Final
 
 LAST_PORT: Final = 65_535
@@ -92,3 +94,15 @@ def parse_guarded_address(option: str, text: str, token: str | None, sources: st
             f"{option}: {address[0]}:{address[1]} can be reached from other machines, so a token is needed: {sources}"
         )
     return address
+
+
+def is_local(address: tuple[str, int]) -> bool:
+    """Return whether a host is this machine, which can then bind a socket to it."""
+    try:
+        for family, kind, protocol, _, (host, *_) in socket.getaddrinfo(*address, type=socket.SOCK_STREAM):
+            with contextlib.suppress(OSError), socket.socket(family, kind, protocol) as probe:
+                probe.bind((host, 0))
+                return True
+    except OSError:
+        pass
+    return False

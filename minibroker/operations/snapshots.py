@@ -298,7 +298,10 @@ def _prepare_metadata(core: Core, new: str) -> None:
     metadata.write_first(new)  # If a file was torn, this replaces it with a complete one.
     core.features.raise_epoch(metadata)
     core.cluster.raise_first_epoch()
-    cluster = Cluster(core.cluster.first.id, len(core.cluster.nodes), core.config)
+    cluster = Cluster(core.cluster.first.id, config=core.config)
+    for node in core.cluster.nodes.values():
+        if node is not core.cluster.first:
+            cluster.add_node(node.id, node.rack).is_up = True
     cluster.first_epoch = core.cluster.first_epoch
     topics = Topics(new, core.config, core.logs, cluster)
     topics.next_producer_id = max(topics.next_producer_id, core.topics.next_producer_id)

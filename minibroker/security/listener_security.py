@@ -67,7 +67,9 @@ class ListenerSecurity:
         OSError: A file cannot be read.
     """
 
-    def __init__(self, core: "Core", store: "Callable[[], SecurityStore]", name: str, protocol: str) -> None:
+    def __init__(
+        self, core: "Core", store: "Callable[[], SecurityStore]", name: str, protocol: str, *, has_tls: bool = True
+    ) -> None:
         self.name = name
         self.protocol = protocol
         self._core = core
@@ -75,7 +77,7 @@ class ListenerSecurity:
         self._settings = ListenerSettings(core.config, name)
         self.tls: Callable[[], ssl.SSLContext] | None = None
         self._mapper = PrincipalMapper(self._settings.text("ssl.principal.mapping.rules") or "DEFAULT")
-        if protocol in TLS_PROTOCOLS:
+        if protocol in TLS_PROTOCOLS and has_tls:
             may_ask = protocol == "SSL" or self._settings.is_own("ssl.client.auth")
             self._context_of = partial(contexts.server_context, may_ask=may_ask)
             self._context, self._stores = self._context_of(self._settings), self._settings.stores()
@@ -125,13 +127,12 @@ class ListenerSecurity:
         """Return the maximum lifetime in milliseconds of a session that began with this mechanism; 0 is unlimited."""
         return self._settings.integer("connections.max.reauth.ms", mechanism)
 
-    def principal_of(self, tls: ssl.SSLObject | None) -> Principal:
-        """Return the principal of a client that has not authenticated with SASL.
+    def principal_of(self, certificate: bytes | None) -> Principal:
+        """Return the principal of a client that has not authenticated with SASL, by its TLS certificate in DER.
 
         Raises:
             NoMappingError: No rule maps the name in the client's certificate.
         """
-        certificate = None if tls is None else tls.getpeercert(binary_form=True)
         if certificate is None or self.protocol != "SSL":
             return ANONYMOUS
         return Principal(USER, self._mapper.name_of(subject_of(certificate)))

@@ -160,11 +160,11 @@ class Connection(asyncio.BufferedProtocol):
         is_tls = security is not None and security.tls is not None
         self._transport.set_write_buffer_limits(high=_TLS_WRITE_HIGH_WATER if is_tls else _WRITE_HIGH_WATER)
         self._connections.add(self)
-        dialed, peer = transport.get_extra_info("sockname")[:2], transport.get_extra_info("peername")
+        dialed, peer = self.ends
         self._session = Session(
             self._services,
             self.node,
-            advertised=self.node.endpoints[self._listener].advertised or dialed,
+            advertised=self.node.endpoints[self._listener].advertised or dialed[:2],
             client_host=format_kafka_address(peer),
             listener=self._listener,
         )
@@ -181,6 +181,11 @@ class Connection(asyncio.BufferedProtocol):
     def is_open(self) -> bool:
         """Whether the client is connected."""
         return self in self._connections
+
+    def client_certificate(self) -> bytes | None:
+        """Return the client's TLS certificate in DER, or None without one."""
+        tls = self._transport.get_extra_info("ssl_object")
+        return None if tls is None else cast("bytes | None", tls.getpeercert(binary_form=True))
 
     @property
     def client(self) -> str:
@@ -201,7 +206,7 @@ class Connection(asyncio.BufferedProtocol):
         session = self._session
         session.protocol = security.protocol
         try:
-            session.principal = security.principal_of(self._transport.get_extra_info("ssl_object"))
+            session.principal = security.principal_of(self.client_certificate())
         except names.NoMappingError as error:
             _logger.info("A client from %s is refused: %s", session.client_host, error)
             self._transport.abort()

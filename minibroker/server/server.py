@@ -74,7 +74,8 @@ class Server:
                 for index in range(brokers):
                     check_free(listener.host, listener.port + index * self._step)
         self._loop = asyncio.get_running_loop()
-        self._pool = BufferPool()
+        self.pool = BufferPool()
+        self._relay: Callable[[ConnectionSet, ConnectionPermit, int, str], Connection] | None = None
         self._listeners: list[NodeListener] = []
         self._work: set[asyncio.Future[Any]] = set()
         self.services = open_services(
@@ -92,9 +93,9 @@ class Server:
         try:
             self._security = {listener.name: self._create_security(listener) for listener in given}
             names = tuple(listener.name for listener in given)
-            self._quotas = {
-                node_id: ConnectionQuotas(self.services, node_id, names) for node_id in self.services.core.cluster.nodes
-            }
+            cluster = self.services.core.cluster
+            self._nodes = [cluster.nodes[cluster.first.id + index] for index in range(brokers)]
+            self._quotas = {node.id: ConnectionQuotas(self.services, node.id, names) for node in self._nodes}
         except BaseException:
             self.services.close(keep=False)
             raise
@@ -123,7 +124,7 @@ class Server:
         Raises:
             OSError: An address is not available.
         """
-        for index, node in enumerate(self.services.core.cluster.nodes.values()):
+        for index, node in enumerate(self._nodes):
             offset = index * self._step
             make, quotas = partial(self._create_connection, node), self._quotas[node.id]
             listener = node.listener = NodeListener(make, quotas, self.services.core.clock, self.services.core.advice)
@@ -158,7 +159,15 @@ class Server:
     def _create_connection(
         self, node: Node, connections: ConnectionSet, listener: str, permit: ConnectionPermit
     ) -> Connection:
-        return Connection(self.services, self._pool, connections, node, listener, permit, self._security[listener])
+        if self._relay is not None:
+            return self._relay(connections, permit, node.id, listener)
+        return Connection(self.services, self.pool, connections, node, listener, permit, self._security[listener])
+
+    def relay_to(self, relay: Callable[[ConnectionSet, ConnectionPermit, int, str], Connection]) -> None:
+        """Create all further connections by `relay`, and abort the present ones."""
+        self._relay = relay
+        for listener in self._listeners:
+            listener.connections.abort()
 
     async def stop(self, *, keep: bool = True) -> None:
         """Close the listeners and all connections, then the logs. See `Core.close_logs` for `keep`."""

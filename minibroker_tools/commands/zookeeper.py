@@ -1,14 +1,12 @@
 """zookeeper-server-start and zookeeper-shell, without a real ZooKeeper.
 
-Setups for older releases start a ZooKeeper and only check that its port is open. The server therefore opens
-`clientPort`, answers the probe commands `ruok` and `srvr`, and immediately closes every other connection. The shell
-shows the nodes that Kafka kept in ZooKeeper. It builds them from the metadata of a broker, preferably on this machine.
+The server keeps its nodes in memory (`minibroker_tools.zookeeper_server`). The shell shows the nodes that Kafka kept in
+ZooKeeper. It builds them from the metadata of a broker, preferably on this machine.
 """
 
+import asyncio
 import os
-import selectors
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
@@ -16,21 +14,17 @@ from typing import Final
 
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.settings import load_properties
-from minibroker_tools.commands.common import StoppedError, local_broker, raise_on_signals
+from minibroker_tools.commands.common import local_broker
 from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import compact_json, flush, log_line, write_line
+from minibroker_tools.zookeeper_server import ZooKeeperServer
 
 _SERVER: Final = "zookeeper-server-start"
 _LOGGER: Final = "org.apache.zookeeper.server.NIOServerCnxnFactory"
-_NOTICE: Final = "No ZooKeeper runs here: the port is open for scripts that wait for it"
+_NOTICE: Final = "This is a small ZooKeeper of minibroker, which keeps its nodes in memory"
 _PORTS: Final = range(0x10000)
 _DEFAULT_PORT: Final = "2181"
-_COMMAND_BYTES: Final = 4
-_RESPONSES: Final = {
-    b"ruok": b"imok",
-    b"srvr": b"Zookeeper version: none, minibroker keeps this port open\nMode: standalone\n",
-}
 _ROOT: Final = ("brokers", "cluster", "controller")
 _CONNECTED: Final = "\nWATCHER::\n\nWatchedEvent state:SyncConnected type:None path:null"
 
@@ -38,9 +32,7 @@ _CONNECTED: Final = "\nWATCHER::\n\nWatchedEvent state:SyncConnected type:None p
 def declare_options(tool: str) -> Options:
     """Declare the options of zookeeper-server-start or zookeeper-shell."""
     if tool == _SERVER:
-        options = Options(
-            tool, "Open the port of a ZooKeeper and keep it open: zookeeper-server-start zookeeper.properties"
-        )
+        options = Options(tool, "Run a small ZooKeeper, in memory: zookeeper-server-start zookeeper.properties")
         options.flag("daemon", help="run in the background")
         return options
     options = Options(
@@ -60,7 +52,8 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     if values.has("daemon"):
         start_in_background([sys.executable, "-m", "minibroker_tools", _SERVER, values.words[0]])
         return 0
-    return _serve_connections(_open_listener(values.words[0]))
+    asyncio.run(_serve(values.words[0]))
+    return 0
 
 
 def start_in_background(words: Sequence[str]) -> None:
@@ -74,45 +67,31 @@ def start_in_background(words: Sequence[str]) -> None:
     )
 
 
-def _open_listener(path: str) -> socket.socket:
+async def _serve(path: str) -> None:
+    """Serve ZooKeeper's clients until a signal arrives.
+
+    Raises:
+        ToolError: The port is invalid or cannot be opened.
+    """
     properties = load_properties(path)
-    host, port = properties.get("clientPortAddress", ""), properties.get("clientPort", _DEFAULT_PORT)
+    host, port = properties.get("clientPortAddress") or None, properties.get("clientPort", _DEFAULT_PORT)
     if not port.isdecimal() or int(port) not in _PORTS:
         raise ToolError(f"{path}: clientPort: {port!r} is no port")
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    zookeeper = ZooKeeperServer()
     try:
-        return socket.create_server((host, int(port)))
+        server = await asyncio.start_server(zookeeper.serve, host, int(port))
     except OSError as error:
         raise ToolError(f"clientPort {port} cannot be opened: {os.strerror(error.errno or 0)}") from None
-
-
-def _serve_connections(listener: socket.socket) -> int:
-    try:
-        with raise_on_signals(signal.SIGINT, signal.SIGTERM), listener, selectors.DefaultSelector() as selector:
-            selector.register(listener, selectors.EVENT_READ)
-            host, port = listener.getsockname()[:2]
-            write_line(log_line("INFO", f"binding to port {host}/{host}:{port}", _LOGGER))
-            write_line(log_line("INFO", _NOTICE, _LOGGER))
-            flush()
-            while True:
-                for key, _ in selector.select():
-                    _handle_event(selector, listener, key.fileobj)
-    except StoppedError:
-        return 0
-
-
-def _handle_event(selector: selectors.BaseSelector, listener: socket.socket, ready: object) -> None:
-    """Accept a connection, or answer the command on a connection and close it."""
-    if ready is listener:
-        peer, _ = listener.accept()
-        selector.register(peer, selectors.EVENT_READ)
-        return
-    assert isinstance(ready, socket.socket)
-    selector.unregister(ready)
-    with ready:
-        try:
-            ready.sendall(_RESPONSES.get(ready.recv(_COMMAND_BYTES), b""))
-        except OSError:
-            return
+    host, bound_port = server.sockets[0].getsockname()[:2]
+    write_line(log_line("INFO", f"binding to port {host}/{host}:{bound_port}", _LOGGER))
+    write_line(log_line("INFO", _NOTICE, _LOGGER))
+    flush()
+    await stop.wait()
+    server.close()
+    zookeeper.close()
 
 
 def _run_shell(values: Values) -> int:

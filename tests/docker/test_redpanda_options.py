@@ -148,14 +148,11 @@ def test_variables_of_redpanda_count_without_their_option() -> None:
 
 
 def test_what_has_no_effect_and_does_not_tune_resources_is_named_once_with_its_value(folder: Path) -> None:
-    text = "redpanda:\n  rpc_server: {port: 33145}\n  cloud_storage_secret_key: abc\npandaproxy_client: {}\n"
+    text = "redpanda:\n  cloud_storage_secret_key: abc\npandaproxy_client: {}\n"
     (folder / "redpanda.yaml").write_text(text)
-    options = ["--rpc-addr=0.0.0.0:33145", "--smp 1", "--new-option", "stray", "--set", "enable_transactions=false"]
+    options = ["--smp 1", "--new-option", "stray", "--set", "enable_transactions=false"]
     remarks, _ = remarks_on(*options, KAFKA_NUM_PARTITIONS="3", REDPANDA_RPC_ADDRESS="a", RPK_BROKERS="b:1")
-    named = (
-        "--rpc-addr 0.0.0.0:33145, --new-option stray, pandaproxy_client={}, rpc_server={'port': 33145}, "
-        "cloud_storage_secret_key=[hidden], enable_transactions=false"
-    )
+    named = "--new-option stray, pandaproxy_client={}, cloud_storage_secret_key=[hidden], enable_transactions=false"
     assert remarks == [
         f"no effect: {named}; minibroker does not have these features of Redpanda",
         "no effect: KAFKA_NUM_PARTITIONS=3, REDPANDA_RPC_ADDRESS=a; `redpanda start` does not read them",
@@ -192,10 +189,25 @@ def test_the_files_name_ports_certificates_and_superusers(folder: Path) -> None:
     assert found["MINIBROKER_ADMIN_API"] == "redpanda=0.0.0.0:9645 absent=127.0.0.1:18081 absent=0.0.0.0:8082"
 
 
-def test_a_broker_that_is_to_join_others_says_that_it_is_alone() -> None:
-    remarks: list[str] = []
-    redpanda.environment(["--seeds", "redpanda-0:33145"], {}, remarks.append)
-    assert remarks[0].startswith("--seeds: each container is a cluster of its own here")
+@pytest.mark.parametrize(
+    ("arguments", "node_id", "places", "link"),
+    [
+        (["--seeds", "a:1,b:2", "--rpc-addr", "0.0.0.0:3"], "-1", "a:1 b:2", "0.0.0.0:3"),
+        (["--seeds", "127.0.0.1:33145,b:2"], "0", "127.0.0.1:33145 b:2", "0.0.0.0:33145"),
+        (["--advertise-rpc-addr", "a:33145", "--node-id", "4"], "4", "0.0.0.0:33145", "0.0.0.0:33145"),
+        (["--set", "redpanda.seed_servers=[{host: {address: a, port: 1}}]"], "-1", "a:1", "0.0.0.0:33145"),
+        ([], "0", None, None),
+    ],
+)
+def test_seed_servers_are_where_brokers_meet(
+    arguments: list[str], node_id: str, places: str | None, link: str | None
+) -> None:
+    found = translated(*arguments)
+    assert (found["KAFKA_NODE_ID"], found.get("MINIBROKER_MEET"), found.get("MINIBROKER_LINK")) == (
+        node_id,
+        places,
+        link,
+    )
 
 
 def test_a_login_of_the_admin_api_is_remarked_upon(folder: Path) -> None:

@@ -73,16 +73,6 @@ def test_a_controller_is_found_with_its_ports(tmp_path: Path) -> None:
     assert health.addresses(tmp_path) == [("0.0.0.0:9093", "")]
 
 
-def test_a_container_that_passes_connections_on_is_found_with_its_ports(tmp_path: Path) -> None:
-    listed = ("PLAINTEXT:IN=0.0.0.0:9092", "SASL_SSL:OUT=[::]:9094", ":=0.0.0.0:9093")
-    process(tmp_path, 1, "python", "/opt/minibroker/bin/entrypoint.py", lists.FOLLOW, "2", "kafka-1:9093", *listed)
-    assert health.addresses(tmp_path) == [
-        ("0.0.0.0:9092", "PLAINTEXT"),
-        ("[::]:9094", "SASL_SSL"),
-        ("0.0.0.0:9093", ""),
-    ]
-
-
 def test_a_container_without_a_broker_or_with_a_dead_port_is_not_healthy() -> None:
     with pytest.raises(OSError, match=r"^no broker runs in this container$"):
         health.check_all([])

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from minibroker_container import entrypoint, files, lists
-from minibroker_container.entrypoint import broker_configs
 from tests.docker.test_entrypoint import printed_command, run, started, values
 from tests.patience import PATIENCE_S
 
@@ -173,7 +172,7 @@ def test_a_controller_without_a_broker_keeps_its_port_open_until_it_is_stopped()
         lines = [process.stdout.readline() for _ in range(2)]
         assert "[KafkaRaftServer nodeId=7] Kafka Server started" in lines[1]
         assert process.stderr is not None
-        assert "controller 7 has nothing to do here" in process.stderr.readline()
+        assert "controller 7 only tells the brokers which of them holds the logs" in process.stderr.readline()
         assert run(environment, "--check-health").returncode == 0
         with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection:
             connection.sendall(b"anything")
@@ -190,36 +189,33 @@ SEVERAL = {
 }
 
 
-def test_the_first_of_several_brokers_takes_the_connections_of_the_others() -> None:
-    command = printed_command({**SEVERAL, "KAFKA_NODE_ID": "1", "KAFKA_JMX_PORT": "9101"})
-    assert values(command, "--link") == ["0.0.0.0:9094"]
-    assert values(command, "--silent-port") == ["0.0.0.0:9101"]
-    assert f"listeners={COUNTED['KAFKA_LISTENERS']}" in values(command, "--set")
-
-
 @pytest.mark.parametrize(
-    ("changed", "lead"),
+    ("changed", "places"),
     [
-        ({"KAFKA_NODE_ID": "3"}, (1, "kafka-1:9094")),
-        ({"KAFKA_NODE_ID": "1"}, (1, "kafka-1:9094")),
-        ({"KAFKA_NODE_ID": "4"}, None),
-        ({"KAFKA_NODE_ID": "2", "KAFKA_PROCESS_ROLES": "broker"}, None),
-        ({"KAFKA_NODE_ID": "1", "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@kafka:9093"}, None),
+        ({"KAFKA_NODE_ID": "3"}, ["1@kafka-1:9094", "2@kafka-2:9093", "3@kafka-3:9093"]),
+        (
+            {"KAFKA_NODE_ID": "4", "KAFKA_PROCESS_ROLES": "broker", "KAFKA_CONTROLLER_QUORUM_VOTERS": "9@c:1"},
+            ["9@c:1"],
+        ),
+        (
+            {
+                "KAFKA_CONTROLLER_QUORUM_VOTERS": "",
+                "KAFKA_CONTROLLER_QUORUM_BOOTSTRAP_SERVERS": "kafka-1:9094, kafka-2:9093",
+            },
+            ["kafka-1:9094", "kafka-2:9093"],
+        ),
+        ({"KAFKA_NODE_ID": "1", "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@kafka:9093"}, []),
+        ({"KAFKA_PROCESS_ROLES": "", "KAFKA_ZOOKEEPER_CONNECT": "zk:2181/x"}, ["zookeeper://zk:2181/x"]),
+        ({"MINIBROKER_BROKERS": "3"}, []),
     ],
 )
-def test_brokers_that_are_controllers_know_the_first_of_them(
-    changed: Mapping[str, str], lead: tuple[int, str] | None
+def test_brokers_of_several_containers_meet_at_their_controllers_or_in_zookeeper(
+    changed: Mapping[str, str], places: list[str]
 ) -> None:
-    assert lists.find_lead(broker_configs({**SEVERAL, **changed})) == lead
-
-
-def test_a_broker_of_a_cluster_of_several_containers_says_that_it_is_alone() -> None:
-    environment = {**SEVERAL, "KAFKA_PROCESS_ROLES": "broker", "KAFKA_NODE_ID": "4"}
-    shown = run(environment, "--print-command")
-    assert shown.returncode == 0
-    assert "each minibroker container is a cluster of its own" in shown.stderr
-    alone = run({**SEVERAL, "KAFKA_NODE_ID": "1", "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@kafka:9093"}, "--print-command")
-    assert alone.stderr == ""
+    command = printed_command({**SEVERAL, "KAFKA_JMX_PORT": "9101", **changed})
+    assert values(command, "--meet") == places
+    assert values(command, "--link") == (["0.0.0.0:9094"] if places else [])
+    assert values(command, "--silent-port") == (["0.0.0.0:9101"] if places else ["0.0.0.0:9094", "0.0.0.0:9101"])
 
 
 def test_the_listener_of_confluent_local_needs_no_protocol() -> None:
@@ -238,15 +234,6 @@ def test_a_variable_of_cp_server_opens_its_http_port() -> None:
     assert values(printed_command(reporter), "--admin-api") == []
     command = printed_command({**reporter, "KAFKA_CONFLUENT_LICENSE_TOPIC_REPLICATION_FACTOR": "1"})
     assert values(command, "--admin-api") == ["confluent=0.0.0.0:8090"]
-
-
-def test_a_broker_of_a_stack_with_zookeeper_says_so_where_the_stack_has_several() -> None:
-    environment = {"KAFKA_ZOOKEEPER_CONNECT": "zookeeper:2181", "KAFKA_BROKER_ID": "2"}
-    assert run({**environment, "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1"}, "--print-command").stderr == ""
-    shown = run({**environment, "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "3"}, "--print-command").stderr
-    assert "broker 2 belongs to a cluster of several containers (KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR=3)" in shown
-    assert "of several containers (KAFKA_BROKER_ID=2)" in run(environment, "--print-command").stderr
-    assert run({**environment, "KAFKA_BROKER_ID": "1"}, "--print-command").stderr == ""
 
 
 def test_confluents_authorizer_has_kafkas_in_its_place() -> None:

@@ -1,0 +1,205 @@
+"""The link between the processes of one cluster: its messages, and how they are framed.
+
+The broker with the logs is the *holder*; the other brokers are *members*. Every connection of the link begins with a
+greeting and a message from the member. What follows depends on the message:
+
+| message    | the holder answers                                                                                |
+|------------|---------------------------------------------------------------------------------------------------|
+| `Register` | `ClusterState`, and again after each change and each heartbeat; the connection ends with the node |
+| `Connect`  | one byte; after that, both sides forward the bytes of a client's connection                       |
+| `Ask`      | `Claim`, and the connection ends. Processes that are no holder answer as well.                    |
+| `Offer`    | the same                                                                                          |
+| any other  | `Refusal`, and the connection ends                                                                |
+
+A message is a length of four bytes and a JSON object whose `type` is the name of its class.
+"""
+
+import asyncio
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, TypeAlias, cast
+
+Address = tuple[str, int]
+"""A host and a port."""
+GREETING: Final = b"minibroker link 2\n"
+ACCEPTED: Final = b"+"
+MAX_REQUEST_BYTES: Final = 1 << 20
+_MAX_MESSAGE_BYTES: Final = 1 << 28
+_LENGTH_BYTES: Final = 4
+
+
+class LinkError(OSError):
+    """The other side of the link refused a request or broke the protocol."""
+
+
+class RegistrationError(LinkError):
+    """The holder refuses a broker for good: another one has its id, or it lacks settings for a listener."""
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """The address that clients get for a listener, and the listener's security protocol."""
+
+    host: str
+    port: int
+    protocol: str
+
+
+@dataclass(frozen=True)
+class Register:
+    """Registers a broker, like Kafka's BrokerRegistration.
+
+    Attributes:
+        node_id: The id of the broker, or -1 to be given a free one.
+        rack: The rack of the broker, or None.
+        endpoints: The listeners by name.
+        incarnation: The id of the process, which may replace its own earlier registration (`incarnation.id`).
+    """
+
+    node_id: int
+    rack: str | None
+    endpoints: dict[str, Endpoint]
+    incarnation: str
+
+
+@dataclass(frozen=True)
+class Heartbeat:
+    """Says that the member is still there."""
+
+
+@dataclass(frozen=True)
+class Connect:
+    """Passes a client's connection on.
+
+    Attributes:
+        node_id: The broker that the client has connected to.
+        listener: The name of the listener.
+        peer: The client's host and port.
+        dialed: The host and port that the client has connected to.
+        certificate: The client's TLS certificate in DER, as hexadecimal digits; empty without one.
+    """
+
+    node_id: int
+    listener: str
+    peer: Address
+    dialed: Address
+    certificate: str = ""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Asks who holds the logs."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """Offers a controller to hold the logs, or repeats that the broker holds them.
+
+    Attributes:
+        node_id: The id of the broker.
+        port: The port of its link.
+    """
+
+    node_id: int
+    port: int
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The holder of the logs, according to the process that was asked.
+
+    Attributes:
+        node_id: The id of that process.
+        is_controller: Whether that process has no broker, so that it accepts offers.
+        holder_id: The id of the holder, or None if the process does not know it.
+        address: The host and port of the holder's link. An empty host stands for the address that was asked.
+    """
+
+    node_id: int
+    is_controller: bool = False
+    holder_id: int | None = None
+    address: Address = ("", 0)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Refuses a request.
+
+    Attributes:
+        reason: The reason as a sentence.
+        is_final: Whether the broker cannot join, however often it tries (`RegistrationError`).
+    """
+
+    reason: str
+    is_final: bool = False
+
+
+@dataclass(frozen=True)
+class ClusterState:
+    """What a member needs to know to answer clients while the holder is away.
+
+    Attributes:
+        cluster_id: The id of the cluster.
+        node_id: The id of the member.
+        holder_id: The id of the holder.
+        nodes: Each broker's rack and endpoints, by its id as a text.
+        files: The metadata files of the holder's data directory, by name. A file that has not changed since the
+            last message is left out.
+    """
+
+    cluster_id: str
+    node_id: int
+    holder_id: int
+    nodes: dict[str, tuple[str | None, dict[str, Endpoint]]]
+    files: dict[str, str] = field(default_factory=dict)
+
+
+Message: TypeAlias = Register | Heartbeat | Connect | Ask | Offer | Claim | Refusal | ClusterState
+_TYPES: Final = {
+    kind.__name__: kind for kind in (Register, Heartbeat, Connect, Ask, Offer, Claim, Refusal, ClusterState)
+}
+
+
+def encode(message: Message) -> bytes:
+    """Encode a message with its length."""
+    data = json.dumps({"type": type(message).__name__, **asdict(message)}).encode()
+    return len(data).to_bytes(_LENGTH_BYTES) + data
+
+
+async def read_message(reader: asyncio.StreamReader, max_bytes: int = _MAX_MESSAGE_BYTES) -> Message:
+    """Read a message.
+
+    Raises:
+        LinkError: The bytes are not a message, or the message is a refusal.
+        RegistrationError: The refusal is final.
+        asyncio.IncompleteReadError: The connection has ended.
+    """
+    size = int.from_bytes(await reader.readexactly(_LENGTH_BYTES))
+    if size > max_bytes:
+        raise LinkError(f"a message of the link has {size} bytes")
+    data = await reader.readexactly(size)
+    try:
+        fields = cast("dict[str, Any]", json.loads(data))
+        message = _TYPES[fields.pop("type")](**_typed(fields))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise LinkError(f"not a message of the link: {data[:100]!r}") from None
+    if isinstance(message, Refusal):
+        raise (RegistrationError if message.is_final else LinkError)(message.reason)
+    return message
+
+
+def _typed(fields: dict[str, Any]) -> dict[str, Any]:
+    """Turn the objects and lists of JSON into the types of the messages."""
+    if "endpoints" in fields:
+        fields["endpoints"] = _endpoints(fields["endpoints"])
+    if "nodes" in fields:
+        fields["nodes"] = {node: (rack, _endpoints(endpoints)) for node, (rack, endpoints) in fields["nodes"].items()}
+    for name in ("peer", "dialed", "address"):
+        if name in fields:
+            host, port = fields[name]
+            fields[name] = (str(host), int(port))
+    return fields
+
+
+def _endpoints(content: dict[str, dict[str, Any]]) -> dict[str, Endpoint]:
+    return {name: Endpoint(**endpoint) for name, endpoint in content.items()}

@@ -1,0 +1,486 @@
+"""A small ZooKeeper: one tree in memory, with ephemeral nodes and watches, for Kafka's brokers and tools.
+
+It serves the requests of ZooKeeper 3.5 that Kafka, its tools and kazoo send (`org.apache.zookeeper.server`). There are
+no ACLs, quorums or transactions on disk: every client may do everything, and the tree is empty after a start.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import struct
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
+
+VERSION: Final = "3.5.9-minibroker"
+_MAX_FRAME_BYTES: Final = 1 << 20
+_MIN_TIMEOUT_MS: Final = 4000
+_MAX_TIMEOUT_MS: Final = 40000
+_NOTIFICATION_XID: Final = -1
+_SYNC_CONNECTED: Final = 3
+_EPHEMERAL, _SEQUENTIAL = 1, 2
+_WORLD: Final = [(31, "world", "anyone")]
+
+
+class Operation(IntEnum):
+    """The type of a request (`ZooDefs.OpCode`)."""
+
+    CREATE = 1
+    DELETE = 2
+    EXISTS = 3
+    GET_DATA = 4
+    SET_DATA = 5
+    GET_ACL = 6
+    SET_ACL = 7
+    GET_CHILDREN = 8
+    SYNC = 9
+    PING = 11
+    GET_CHILDREN2 = 12
+    CHECK = 13
+    MULTI = 14
+    CREATE2 = 15
+    AUTH = 100
+    SET_WATCHES = 101
+    CLOSE_SESSION = -11
+
+
+class Error(IntEnum):
+    """The error of a response (`KeeperException.Code`)."""
+
+    OK = 0
+    MARSHALLING_ERROR = -5
+    UNIMPLEMENTED = -6
+    BAD_ARGUMENTS = -8
+    NO_NODE = -101
+    BAD_VERSION = -103
+    NO_CHILDREN_FOR_EPHEMERALS = -108
+    NODE_EXISTS = -110
+    NOT_EMPTY = -111
+
+
+class Event(IntEnum):
+    """The type of a watch event (`Watcher.Event.EventType`)."""
+
+    CREATED = 1
+    DELETED = 2
+    DATA_CHANGED = 3
+    CHILDREN_CHANGED = 4
+
+
+class ZooKeeperError(Exception):
+    """A request that fails with an error code."""
+
+    def __init__(self, code: Error) -> None:
+        super().__init__(code.name)
+        self.code = code
+
+
+class _Reader:
+    """Reads the values of a request in Jute's encoding."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._position = 0
+
+    def _take(self, size: int) -> bytes:
+        taken = self._data[self._position : self._position + size]
+        if size < 0 or len(taken) < size:
+            raise ZooKeeperError(Error.MARSHALLING_ERROR)
+        self._position += size
+        return taken
+
+    def read_int(self) -> int:
+        return int.from_bytes(self._take(4), signed=True)
+
+    def read_long(self) -> int:
+        return int.from_bytes(self._take(8), signed=True)
+
+    def read_bool(self) -> bool:
+        return self._take(1) != b"\0"
+
+    def read_buffer(self) -> bytes:
+        size = self.read_int()
+        return self._take(size) if size > 0 else b""
+
+    def read_text(self) -> str:
+        return self.read_buffer().decode("utf-8", "replace")
+
+    def read_texts(self) -> list[str]:
+        return [self.read_text() for _ in range(max(0, self.read_int()))]
+
+    def skip_acl(self) -> None:
+        for _ in range(max(0, self.read_int())):
+            self.read_int(), self.read_buffer(), self.read_buffer()
+
+
+def _int(value: int) -> bytes:
+    return value.to_bytes(4, signed=True)
+
+
+def _long(value: int) -> bytes:
+    return value.to_bytes(8, signed=True)
+
+
+def _buffer(value: bytes) -> bytes:
+    return _int(len(value)) + value
+
+
+def _text(value: str) -> bytes:
+    return _buffer(value.encode())
+
+
+@dataclass
+class _Node:
+    data: bytes
+    owner: int = 0
+    created: int = 0
+    modified: int = 0
+    children_changed: int = 0
+    version: int = 0
+    children_version: int = 0
+    created_ms: int = field(default_factory=lambda: int(time.time() * 1000))
+    modified_ms: int = field(default_factory=lambda: int(time.time() * 1000))
+    children: dict[str, None] = field(default_factory=dict)
+    next_sequence: int = 0
+
+    def stat(self) -> bytes:
+        """Encode the node's Stat."""
+        return struct.pack(
+            ">qqqqiiiqiiq", self.created, self.modified, self.created_ms, self.modified_ms, self.version,
+            self.children_version, 0, self.owner, len(self.data), len(self.children), self.children_changed,
+        )  # fmt: skip
+
+
+def _split(path: str) -> tuple[str, str]:
+    parent, _, name = path.rpartition("/")
+    return parent or "/", name
+
+
+class Tree:
+    """The nodes, and the watches of the sessions.
+
+    Attributes:
+        zxid: The id of the last change.
+        nodes: The nodes by path.
+    """
+
+    def __init__(self) -> None:
+        self.zxid = 0
+        self.nodes = {"/": _Node(b"")}
+        self._watches: dict[tuple[str, bool], dict[Callable[[Event, str], None], None]] = {}
+
+    def node(self, path: str) -> _Node:
+        """Return the node at a path.
+
+        Raises:
+            ZooKeeperError: There is none.
+        """
+        if path not in self.nodes:
+            raise ZooKeeperError(Error.NO_NODE)
+        return self.nodes[path]
+
+    def watch(self, path: str, notify: Callable[[Event, str], None], *, children: bool = False) -> None:
+        """Call `notify` once, with the next change of a node or of its children."""
+        self._watches.setdefault((path, children), {})[notify] = None
+
+    def forget(self, notify: Callable[[Event, str], None]) -> None:
+        """Drop the watches of a session that has no connection any longer."""
+        for key, watchers in tuple(self._watches.items()):
+            watchers.pop(notify, None)
+            if not watchers:
+                del self._watches[key]
+
+    def _notify(self, event: Event, path: str, *, children: bool = False) -> None:
+        watchers = self._watches.pop((path, children), {})
+        if event is Event.DELETED:  # A session with both kinds of watches gets one event.
+            watchers |= self._watches.pop((path, True), {})
+        for notify in watchers:
+            notify(event, path)
+
+    def create(self, path: str, data: bytes, flags: int, session: int) -> str:
+        """Create a node, and return its path, to which a sequential node appends a number.
+
+        Raises:
+            ZooKeeperError: The path is invalid, the node exists, or its parent does not exist or is ephemeral.
+        """
+        names = (f"{path}1" if flags & _SEQUENTIAL else path).split("/")
+        if flags not in range(4) or names[0] or "\0" in path or not {".", ".."}.isdisjoint(names):
+            raise ZooKeeperError(Error.BAD_ARGUMENTS)
+        if "" in names[1:]:
+            raise ZooKeeperError(Error.NODE_EXISTS if path == "/" else Error.BAD_ARGUMENTS)
+        parent_path, _ = _split(path)
+        parent = self.node(parent_path)
+        if parent.owner:
+            raise ZooKeeperError(Error.NO_CHILDREN_FOR_EPHEMERALS)
+        if flags & _SEQUENTIAL:
+            path = f"{path}{parent.next_sequence:010}"
+        if path in self.nodes:
+            raise ZooKeeperError(Error.NODE_EXISTS)
+        self.zxid += 1
+        owner = session if flags & _EPHEMERAL else 0
+        self.nodes[path] = _Node(data, owner, self.zxid, self.zxid, self.zxid)
+        parent.next_sequence += 1
+        parent.children[_split(path)[1]] = None
+        self._notify(Event.CREATED, path)
+        self._note_children(parent_path)
+        return path
+
+    def delete(self, path: str, version: int = -1) -> None:
+        """Delete a node.
+
+        Raises:
+            ZooKeeperError: The node does not exist, has another version, or has children.
+        """
+        node = self.node(path)
+        _check_version(node, version)
+        if node.children:
+            raise ZooKeeperError(Error.NOT_EMPTY)
+        if path == "/":
+            raise ZooKeeperError(Error.BAD_ARGUMENTS)
+        self.zxid += 1
+        del self.nodes[path]
+        parent_path, name = _split(path)
+        del self.nodes[parent_path].children[name]
+        self._notify(Event.DELETED, path)
+        self._note_children(parent_path)
+
+    def _note_children(self, path: str) -> None:
+        """Count a change to the children of a node."""
+        self.nodes[path].children_version += 1
+        self.nodes[path].children_changed = self.zxid
+        self._notify(Event.CHILDREN_CHANGED, path, children=True)
+
+    def set(self, path: str, data: bytes, version: int) -> _Node:
+        """Replace the data of a node.
+
+        Raises:
+            ZooKeeperError: The node does not exist or has another version.
+        """
+        node = self.node(path)
+        _check_version(node, version)
+        self.zxid += 1
+        node.data, node.modified, node.modified_ms = data, self.zxid, int(time.time() * 1000)
+        node.version += 1
+        self._notify(Event.DATA_CHANGED, path)
+        return node
+
+    def end_session(self, session: int) -> None:
+        """Delete the ephemeral nodes of a session."""
+        for path in [path for path, node in self.nodes.items() if node.owner == session]:
+            self.delete(path)
+
+
+def _check_version(node: _Node, version: int) -> None:
+    if version not in (-1, node.version):
+        raise ZooKeeperError(Error.BAD_VERSION)
+
+
+class _Session:
+    """A client's session, which outlives its connection by its timeout."""
+
+    def __init__(self, session_id: int, timeout_ms: int) -> None:
+        self.id = session_id
+        self.timeout_ms = timeout_ms
+        self.password = session_id.to_bytes(16)
+        self.writer: asyncio.StreamWriter | None = None
+        self.expiry: asyncio.TimerHandle | None = None
+
+
+class ZooKeeperServer:
+    """Serves the clients of one port."""
+
+    def __init__(self) -> None:
+        self.tree = Tree()
+        self._sessions: dict[int, _Session] = {}
+        self._ids: Iterator[int] = itertools.count(int(time.time()) << 24)
+        self._writers: set[asyncio.StreamWriter] = set()
+        for path in ("/zookeeper", "/zookeeper/quota"):
+            self.tree.create(path, b"", 0, 0)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection: a command of four letters, or a session."""
+        self._writers.add(writer)
+        try:
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError, ZooKeeperError):
+                start = await reader.readexactly(4)
+                if start.isalpha():
+                    writer.write(self._answer_command(start.decode()).encode())
+                    await writer.drain()
+                elif int.from_bytes(start) <= _MAX_FRAME_BYTES:
+                    await self._serve_session(await reader.readexactly(int.from_bytes(start)), reader, writer)
+        finally:
+            self._writers.discard(writer)
+            writer.close()
+
+    def close(self) -> None:
+        """End all connections."""
+        for writer in tuple(self._writers):
+            writer.transport.abort()
+
+    def _answer_command(self, command: str) -> str:
+        """Return the answer to a command of four letters (`org.apache.zookeeper.server.command`)."""
+        count = len(self.tree.nodes)
+        connections = sum(session.writer is not None for session in self._sessions.values())
+        if command == "ruok":
+            return "imok"
+        if command in {"srvr", "stat"}:
+            return (
+                f"Zookeeper version: {VERSION}\nConnections: {connections}\nOutstanding: 0\n"
+                f"Zxid: {self.tree.zxid:#x}\nMode: standalone\nNode count: {count}\n"
+            )
+        if command == "mntr":
+            return (
+                f"zk_version\t{VERSION}\nzk_server_state\tstandalone\nzk_znode_count\t{count}\n"
+                f"zk_num_alive_connections\t{connections}\n"
+            )
+        return "rw" if command == "isro" else f"{command} is not executed because it is not in the whitelist.\n"
+
+    async def _serve_session(self, request: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        session = self._connect(request, writer)
+        if session is None:
+            return
+
+        def notify(event: Event, path: str) -> None:
+            header = _int(_NOTIFICATION_XID) + _long(-1) + _int(0)
+            writer.write(_buffer(header + _int(event) + _int(_SYNC_CONNECTED) + _text(path)))
+
+        try:
+            while True:
+                size = int.from_bytes(await reader.readexactly(4))
+                if size > _MAX_FRAME_BYTES:
+                    return
+                fields = _Reader(await reader.readexactly(size))
+                self._keep_alive(session)
+                xid, operation = fields.read_int(), fields.read_int()
+                error, body = Error.OK, b""
+                try:
+                    body = self._execute(operation, fields, session, notify)
+                except ZooKeeperError as failure:
+                    error = failure.code
+                writer.write(_buffer(_int(xid) + _long(self.tree.zxid) + _int(error) + body))
+                await writer.drain()
+                if operation == Operation.CLOSE_SESSION:
+                    return
+        finally:
+            self.tree.forget(notify)
+            if session.writer is writer:
+                session.writer = None
+
+    def _connect(self, request: bytes, writer: asyncio.StreamWriter) -> _Session | None:
+        """Begin or resume a session. An expired one is refused with the id 0."""
+        fields = _Reader(request)
+        fields.read_int(), fields.read_long()
+        timeout_ms, session_id, password = fields.read_int(), fields.read_long(), fields.read_buffer()
+        session = self._sessions.get(session_id)
+        if session_id == 0:
+            limited_ms = min(max(timeout_ms, _MIN_TIMEOUT_MS), _MAX_TIMEOUT_MS)
+            session = _Session(next(self._ids), limited_ms)
+            self._sessions[session.id] = session
+        elif session is not None and session.password != password:
+            session = None
+        if session is None:
+            writer.write(_buffer(_int(0) + _int(0) + _long(0) + _buffer(bytes(16)) + b"\0"))
+            return None
+        if session.writer is not None:
+            session.writer.transport.abort()
+        session.writer = writer
+        self._keep_alive(session)
+        answer = _int(0) + _int(session.timeout_ms) + _long(session.id) + _buffer(session.password) + b"\0"
+        writer.write(_buffer(answer))
+        return session
+
+    def _keep_alive(self, session: _Session) -> None:
+        """Let the session expire after its timeout from now on."""
+        if session.expiry is not None:
+            session.expiry.cancel()
+        loop = asyncio.get_running_loop()
+        session.expiry = loop.call_later(session.timeout_ms / 1000, self._expire, session)
+
+    def _expire(self, session: _Session) -> None:
+        self._end_session(session)
+        if session.writer is not None:
+            session.writer.transport.abort()
+
+    def _end_session(self, session: _Session) -> None:
+        if session.expiry is not None:
+            session.expiry.cancel()
+        if self._sessions.pop(session.id, None) is not None:
+            self.tree.end_session(session.id)
+
+    def _execute(  # noqa: C901, PLR0911, PLR0912 - a table of the operations
+        self, operation: int, fields: _Reader, session: _Session, notify: Callable[[Event, str], None]
+    ) -> bytes:
+        """Execute a request, and return the body of its response.
+
+        Raises:
+            ZooKeeperError: The request fails.
+        """
+        tree = self.tree
+        match operation:
+            case Operation.PING | Operation.AUTH:
+                return b""
+            case Operation.CLOSE_SESSION:
+                self._end_session(session)
+                return b""
+            case Operation.SYNC:
+                return _text(fields.read_text())
+            case Operation.CREATE | Operation.CREATE2:
+                path, data = fields.read_text(), fields.read_buffer()
+                fields.skip_acl()
+                created = tree.create(path, data, fields.read_int(), session.id)
+                return _text(created) + (tree.node(created).stat() if operation == Operation.CREATE2 else b"")
+            case Operation.DELETE:
+                tree.delete(fields.read_text(), fields.read_int())
+                return b""
+            case Operation.SET_DATA:
+                return tree.set(fields.read_text(), fields.read_buffer(), fields.read_int()).stat()
+            case Operation.CHECK:
+                _check_version(tree.node(fields.read_text()), fields.read_int())
+                return b""
+            case Operation.EXISTS | Operation.GET_DATA:
+                path, watches = fields.read_text(), fields.read_bool()
+                if watches and (operation == Operation.EXISTS or path in tree.nodes):
+                    tree.watch(path, notify)
+                node = tree.node(path)
+                return (_buffer(node.data) if operation == Operation.GET_DATA else b"") + node.stat()
+            case Operation.GET_CHILDREN | Operation.GET_CHILDREN2:
+                path, watches = fields.read_text(), fields.read_bool()
+                node = tree.node(path)
+                if watches:
+                    tree.watch(path, notify, children=True)
+                names = _int(len(node.children)) + b"".join(map(_text, node.children))
+                return names + (node.stat() if operation == Operation.GET_CHILDREN2 else b"")
+            case Operation.GET_ACL | Operation.SET_ACL:
+                node = tree.node(fields.read_text())
+                acl = _int(len(_WORLD)) + b"".join(
+                    _int(perms) + _text(kind) + _text(who) for perms, kind, who in _WORLD
+                )
+                return (acl if operation == Operation.GET_ACL else b"") + node.stat()
+            case Operation.SET_WATCHES:
+                return self._set_watches(fields, notify)
+            case _:
+                raise ZooKeeperError(Error.UNIMPLEMENTED)
+
+    def _set_watches(self, fields: _Reader, notify: Callable[[Event, str], None]) -> bytes:
+        """Set the watches of a session again after a reconnect. Changes since then are notified immediately."""
+        since = fields.read_long()
+        for path in fields.read_texts():
+            node = self.tree.nodes.get(path)
+            if node is None or node.modified > since:
+                notify(Event.DELETED if node is None else Event.DATA_CHANGED, path)
+            else:
+                self.tree.watch(path, notify)
+        for path in fields.read_texts():
+            if path in self.tree.nodes:
+                notify(Event.CREATED, path)
+            else:
+                self.tree.watch(path, notify)
+        for path in fields.read_texts():
+            node = self.tree.nodes.get(path)
+            if node is None or node.children_changed > since:
+                notify(Event.DELETED if node is None else Event.CHILDREN_CHANGED, path)
+            else:
+                self.tree.watch(path, notify, children=True)
+        return b""
