@@ -183,11 +183,13 @@ def plain(engine: Engine) -> Iterator[Container]:
         ("rpk topic describe orders -c | grep retention.ms", "86400000"),
         ("rpk topic describe orders -p", "1          0       0      [0]       0                 2\n"),
         ("rpk topic delete orders", "orders  OK\n"),
+        ("rpk topic create cached -c write.caching=true", "no effect: write.caching=true"),
+        ("rpk cluster config set auto_create_topics_enabled true", "Successfully updated configuration."),
         ("kafka-topics --bootstrap-server localhost:9092 --list", ""),
         ("rpk topic; test $? = 1", "rpk topic: the following arguments are required"),
         ("rpk cluster health --api-urls localhost:1; test $? = 1", "localhost:1: Connection refused"),
         ("rpk cluster info --brokers nowhere:1; test $? = 1", "nowhere:1: "),
-        ("redpanda start --kafka-addr nonsense; test $? = 1", "--kafka-addr: 'nonsense' is not [NAME://]HOST:PORT\n"),
+        ("redpanda start --kafka-addr no:port; test $? = 1", "--kafka-addr: 'no:port' is not [NAME://]HOST:PORT\n"),
     ],
 )  # fmt: skip
 def test_rpk_and_health_checks_in_the_container(plain: Container, command: str, shown: str) -> None:
