@@ -22,6 +22,7 @@ from typing import Final, TypeAlias
 
 from minibroker.cli.kafka_lines import write_broker_lines, write_controller_lines
 from minibroker.config.addresses import parse_address
+from minibroker_container import health
 
 MAX_CONNECTIONS: Final = 100
 """The maximum number of connections of a silent port. A new connection closes the oldest."""
@@ -214,6 +215,7 @@ def hold_ports(node: str, addresses: Sequence[str]) -> None:
             f"minibroker container: controller {int(node)} has nothing to do here, since minibroker's brokers need "
             f"none; these ports accept connections: {', '.join(map(str, silent.ports)) or 'none'}\n"
         )
+        health.report_ports([("", address) for address in addresses])
         write_controller_lines(int(node))
 
     asyncio.run(_run_until_stopped(announce, silent))
@@ -232,9 +234,11 @@ def forward_connections(node: str, lead: str, listeners: Sequence[str]) -> None:
     """
     entries: list[tuple[str, str, int]] = []
     silent: list[str] = []
+    opened: list[tuple[str, str]] = []
     for text in listeners:
         named, _, address = text.partition("=")
-        name = named.partition(":")[2]
+        protocol, _, name = named.partition(":")
+        opened.append((protocol, address))
         if name:
             entries.append((name, *parse_address(address, "KAFKA_LISTENERS")))
         else:
@@ -245,6 +249,7 @@ def forward_connections(node: str, lead: str, listeners: Sequence[str]) -> None:
             f"minibroker container: broker {int(node)} passes its connections on to {lead}: the containers of this "
             "cluster share one broker, which is the first of KAFKA_CONTROLLER_QUORUM_VOTERS\n"
         )
+        health.report_ports(opened)
         write_broker_lines(int(node), [(name, f"{host}:{port}") for name, host, port in entries])
 
     follower = Follower(parse_address(lead, "KAFKA_CONTROLLER_QUORUM_VOTERS"), entries)

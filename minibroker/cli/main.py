@@ -32,7 +32,7 @@ with lazy:
     from minibroker.operations import faults as operations_faults
     from minibroker.server.faults import fault, registry
     from minibroker.server.inspection import recording
-    from minibroker_container import ports
+    from minibroker_container import health, ports
     from minibroker_storage import files, installation_hints
 
 if TYPE_CHECKING:
@@ -153,6 +153,7 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
             if options.verbose:
                 recording.recording_of(broker.services).watch(console_module.log_request)
             write_ready_file(broker.bootstrap_servers)
+            _report_ports(options, broker)
             print(f"minibroker ready: {_ready_text(broker, options)}", flush=True)  # noqa: T201 - programs wait for this line
             _write_kafka_lines(broker)
             console.print_banner(_banner_rows(broker, options))
@@ -165,6 +166,7 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
                 with console.hold_output():
                     await _show_in_terminal(broker.page_url, _token(options), stop)
             await stop.wait()
+            health.report("waiting: the broker has been stopped\n")
     return 0
 
 
@@ -275,6 +277,13 @@ def _container_ports(options: argparse.Namespace, broker: "Broker") -> contextli
     listeners = {name: config_addresses.parse_address(address, name) for name, address in first.items()}
     links = [ports.LinkPort(address, listeners) for address in options.link]
     return ports.open_ports(ports.SilentPorts(options.silent_port), *links)
+
+
+def _report_ports(options: argparse.Namespace, broker: "Broker") -> None:
+    """Report the open ports to the container's health check."""
+    protocols = broker.asynchronous.listener_protocols
+    listened = [(protocols[name], address) for name, address in _listener_addresses(broker)]
+    health.report_ports([*listened, *(("", address) for address in (*options.silent_port, *options.link))])
 
 
 def open_browser(url: str, token: str | None) -> None:

@@ -1,0 +1,7 @@
+# docker buildx bake --file docker/bake.hcl
+# Builds the image for both architectures. It takes a builder that can emulate the other one, or has nodes of both.
+target "default" {
+  dockerfile = "docker/Dockerfile"
+  tags       = ["minibroker"]
+  platforms  = ["linux/amd64", "linux/arm64"]
+}
