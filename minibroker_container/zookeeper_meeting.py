@@ -69,7 +69,7 @@ class ZooKeeperMeeting:
         self._nodes_file = nodes_file
         self._port = port
         self._report = report
-        self._client: KazooClient | None = None
+        self._client: Any = None  # kazoo has no types.
 
     async def find_holder(self) -> Claim:
         """Wait until the holder is known. If it is this broker, the claim has no address.
@@ -100,7 +100,7 @@ class ZooKeeperMeeting:
             return self._stay_alone("is this container, where no ZooKeeper runs")
         self._report(f"waits for ZooKeeper at {self._connect}")
         timeout_s = self._config.integer("zookeeper.session.timeout.ms") / 1000
-        client = KazooClient(self._connect.removesuffix(self._chroot), timeout=timeout_s)
+        client: Any = KazooClient(self._connect.removesuffix(self._chroot), timeout=timeout_s)
         connection_timeout_ms = self._config.optional_integer("zookeeper.connection.timeout.ms")
         deadline = time.monotonic() + (timeout_s if connection_timeout_ms is None else connection_timeout_ms / 1000)
         self._client = client
@@ -137,7 +137,7 @@ class ZooKeeperMeeting:
             self._report(f"waits for ZooKeeper at {self._connect}: {str(error) or type(error).__name__}")
         return None
 
-    def _find_claim(self, client: KazooClient) -> Claim | None:
+    def _find_claim(self, client: Any) -> Claim | None:
         if self._nodes_file.holder_id is None or self._nodes_file.is_holder:
             with contextlib.suppress(NodeExistsError):
                 self._create_controller(client)
@@ -166,7 +166,7 @@ class ZooKeeperMeeting:
                 return str(probe.getsockname()[0]), self._port
         return socket.gethostname(), self._port
 
-    def _create_controller(self, client: KazooClient) -> None:
+    def _create_controller(self, client: Any) -> None:
         """Create `/controller`.
 
         Raises:
@@ -188,7 +188,7 @@ class ZooKeeperMeeting:
                 await asyncio.to_thread(self._register, self._client, node_id, endpoints)
             await asyncio.sleep(ANNOUNCEMENT_INTERVAL_S)
 
-    def _register(self, client: KazooClient, node_id: int, endpoints: "Mapping[str, Endpoint]") -> None:
+    def _register(self, client: Any, node_id: int, endpoints: "Mapping[str, Endpoint]") -> None:
         if self._nodes_file.is_holder:
             with contextlib.suppress(NodeExistsError):
                 self._create_controller(client)

@@ -112,7 +112,9 @@ class _Reader:
 
     def skip_acl(self) -> None:
         for _ in range(max(0, self.read_int())):
-            self.read_int(), self.read_buffer(), self.read_buffer()
+            self.read_int()  # The permissions. The scheme and the id follow.
+            self.read_buffer()
+            self.read_buffer()
 
 
 def _int(value: int) -> bytes:
@@ -142,7 +144,7 @@ class _Node:
     children_version: int = 0
     created_ms: int = field(default_factory=lambda: int(time.time() * 1000))
     modified_ms: int = field(default_factory=lambda: int(time.time() * 1000))
-    children: dict[str, None] = field(default_factory=dict)
+    children: dict[str, None] = field(default_factory=dict[str, None])
     next_sequence: int = 0
 
     def stat(self) -> bytes:
@@ -371,7 +373,8 @@ class ZooKeeperServer:
     def _connect(self, request: bytes, writer: asyncio.StreamWriter) -> _Session | None:
         """Begin or resume a session. An expired one is refused with the id 0."""
         fields = _Reader(request)
-        fields.read_int(), fields.read_long()
+        fields.read_int()  # The version of the protocol. The last zxid that the client has seen follows.
+        fields.read_long()
         timeout_ms, session_id, password = fields.read_int(), fields.read_long(), fields.read_buffer()
         session = self._sessions.get(session_id)
         if session_id == 0:

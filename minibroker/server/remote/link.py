@@ -151,7 +151,7 @@ class ClusterState:
     node_id: int
     holder_id: int
     nodes: dict[str, tuple[str | None, dict[str, Endpoint]]]
-    files: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict[str, str])
 
 
 Message: TypeAlias = Register | Heartbeat | Connect | Ask | Offer | Claim | Refusal | ClusterState
