@@ -14,7 +14,6 @@ def test_containers_of_one_cluster_share_a_broker(engine: Engine) -> None:
     with Project(engine, STACKS / "brokers.yaml", waits=False) as project:
         assert "a new order" in project["init"].logs("stdout")
         second = project["kafka-2"]
-        assert "broker 2 passes its connections on to kafka-1:9093" in second.logs("stderr")
         assert "[KafkaServer id=2] started" in second.logs("stdout")
         check = ["python", "/opt/minibroker/bin/entrypoint.py", "--check-health"]
         assert [box.execute(check).returncode for box in (project["kafka-1"], second)] == [0, 0]
