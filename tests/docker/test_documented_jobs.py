@@ -14,7 +14,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # it has no types
 
 from tests.documented import ROOT, code
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, eventually
 
 PAGE = "docs/ci.md"
 ALONE = "Tests that start the broker"
@@ -193,6 +193,7 @@ def test_github_runs_the_tests_beside_a_process(tmp_path: Path) -> None:
     assert "127.0.0.1:9900" in command
     try:
         run(command.replace("127.0.0.1:9900", "127.0.0.1:0"), tmp_path, {})
+        eventually(lambda: "minibroker ready" in (tmp_path / "broker.log").read_text())  # It follows the ready file.
         served = words((tmp_path / "broker.log").read_text())
         output = run(test["run"], tmp_path, here(test["env"], "localhost", served))
     finally:
