@@ -114,7 +114,7 @@ class _Cluster:
             await self._holder.serve(message, reader, writer)
 
     async def find_holder(self) -> Claim:
-        """Open the link, and wait until it is known who holds the logs."""
+        """Open the link, and wait until the holder of the logs is known."""
         try:
             return await self._find_holder()
         except BaseException:

@@ -150,7 +150,7 @@ class Meeting:
         for process in self._processes:
             if process.is_node(self._node_id):
                 return self._own
-            if is_patient or await _is_known(process.address):
+            if is_patient or await is_known(process.address):
                 host, port = process.address
                 self._report(f"waits for {host}:{port}, which decides who holds the logs of this cluster")
                 claim = await self._send(process.address, self._offer)
@@ -190,7 +190,7 @@ class Meeting:
         """Do nothing: nothing is open between requests."""
 
 
-async def _is_known(address: Address) -> bool:
+async def is_known(address: Address) -> bool:
     """Return whether the name of a host can be resolved."""
     try:
         await asyncio.get_running_loop().getaddrinfo(address[0], address[1], type=socket.SOCK_STREAM)

@@ -18,7 +18,7 @@ from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError  # typ
 from minibroker.cluster.nodes_file import NodesFile
 from minibroker.config.addresses import is_local
 from minibroker.server.remote.link import Address, Claim
-from minibroker_container.meeting import ANNOUNCEMENT_INTERVAL_S, PAUSE_S, ClaimError, own_claim
+from minibroker_container.meeting import ANNOUNCEMENT_INTERVAL_S, PAUSE_S, ClaimError, is_known, own_claim
 
 if TYPE_CHECKING:
     from minibroker.config import BrokerConfig
@@ -64,7 +64,6 @@ class ZooKeeperMeeting:
         self._chroot = slash + path
         self._addresses = [_split(host) for host in hosts.split(",")]
         self._config = config
-        self._node_id = node_id
         self._own = own_claim(node_id)
         self._nodes_file = nodes_file
         self._port = port
@@ -92,7 +91,7 @@ class ZooKeeperMeeting:
             NoZooKeeperError: ZooKeeper does not answer.
         """
         deadline = time.monotonic() + _RESOLVE_S
-        while not any([await asyncio.to_thread(_resolves, address) for address in self._addresses]):
+        while not any([await is_known(address) for address in self._addresses]):
             if time.monotonic() > deadline:
                 return self._stay_alone("has no host that can be resolved")
             await asyncio.sleep(PAUSE_S)
@@ -221,14 +220,6 @@ class ZooKeeperMeeting:
 def _split(address: str) -> tuple[str, int]:
     host, _, port = address.strip().rpartition(":")
     return (host, int(port)) if host else (port, 2181)
-
-
-def _resolves(address: tuple[str, int]) -> bool:
-    try:
-        socket.getaddrinfo(*address)
-    except OSError:
-        return False
-    return True
 
 
 def _answers(address: tuple[str, int]) -> bool:

@@ -133,6 +133,10 @@ def _text(value: str) -> bytes:
     return _buffer(value.encode())
 
 
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
 @dataclass
 class _Node:
     data: bytes
@@ -142,8 +146,8 @@ class _Node:
     children_changed: int = 0
     version: int = 0
     children_version: int = 0
-    created_ms: int = field(default_factory=lambda: int(time.time() * 1000))
-    modified_ms: int = field(default_factory=lambda: int(time.time() * 1000))
+    created_ms: int = field(default_factory=_now_ms)
+    modified_ms: int = field(default_factory=_now_ms)
     children: dict[str, None] = field(default_factory=dict[str, None])
     next_sequence: int = 0
 
@@ -263,7 +267,7 @@ class Tree:
         node = self.node(path)
         _check_version(node, version)
         self.zxid += 1
-        node.data, node.modified, node.modified_ms = data, self.zxid, int(time.time() * 1000)
+        node.data, node.modified, node.modified_ms = data, self.zxid, _now_ms()
         node.version += 1
         self._notify(Event.DATA_CHANGED, path)
         return node

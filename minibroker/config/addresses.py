@@ -10,7 +10,7 @@ _LOOPBACKS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - only c
 
 
 def parse_address(text: str, source: str) -> tuple[str, int]:
-    """Parse HOST:PORT or [IPV6]:PORT to (host, port). An empty host means all interfaces.
+    """Parse HOST:PORT or [IPV6]:PORT into (host, port). An empty host means all interfaces.
 
     Raises:
         ValueError: The address is invalid. The message names `source`.

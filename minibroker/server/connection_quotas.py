@@ -252,7 +252,7 @@ class ConnectionQuotas:
     # The following methods are the checks of an acceptor, in the order of their calls.
 
     def pace_ms(self, listener: str) -> int:
-        """Count a new connection, and return its delay because of the connection rate, in milliseconds.
+        """Count a new connection, and return how long the connection rate delays it, in milliseconds.
 
         Without a delay, return 0.
         """

@@ -7,7 +7,6 @@ arrive over connections of their own, and are served like those of this process.
 
 import asyncio
 import contextlib
-import logging
 import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -45,7 +44,6 @@ _MAX_SILENT_CONNECTIONS: Final = 100
 """A further connection without a greeting closes the oldest one."""
 ServeLink = Callable[[link.Message, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 """Serves a connection of the link after its first message."""
-_logger: Final = logging.getLogger(__name__)
 
 
 class RelayedConnection(Connection):

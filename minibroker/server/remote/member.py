@@ -157,7 +157,7 @@ class Relay(asyncio.Protocol):
             self._upstream.pause_reading()
 
     def resume_writing(self) -> None:
-        """Read from the holder again."""
+        """Resume reading from the holder."""
         if self._upstream is not None:
             self._upstream.resume_reading()
 
@@ -208,7 +208,7 @@ class _Upstream(asyncio.Protocol):
         self._relay.pause_client()
 
     def resume_writing(self) -> None:
-        """Read from the client again."""
+        """Resume reading from the client."""
         self._relay.accepted()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature

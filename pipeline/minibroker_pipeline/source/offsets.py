@@ -31,7 +31,7 @@ def starting_offsets(options: SourceOptions, logs: Logs, default: int) -> Offset
 
 
 def ending_offsets(options: SourceOptions, logs: Logs) -> Offsets:
-    """Return the offset at which to end in each log, exclusive.
+    """Return the end offset of each log, exclusive.
 
     If a log has no record with the requested timestamp or a later one, the result is the end of that log.
 
