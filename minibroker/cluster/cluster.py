@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from minibroker.cluster.node import Node
+from minibroker.cluster.nodes_file import NodesFile
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.replicas import Replicas, assign_replicas, stripe_replicas
 
@@ -41,6 +42,7 @@ class Cluster:
         is_single: Whether the cluster has only one node. Stopping nodes does not change this.
         controller: The controller in responses to clients, or None while all nodes are down.
         controller_epoch: The number of controllers chosen so far.
+        nodes_file: The nodes of other processes; empty until the data directory's file is read.
         topics: The topics whose partitions the nodes host, set once the topics have been loaded.
         first_epoch: The leader epoch of new partitions; see `raise_first_epoch`.
         on_leader_moved: Called with each partition that has a new leader or has lost its leader.
@@ -70,6 +72,7 @@ class Cluster:
         self.first = self.nodes[first_id]
         self.controller: Node | None = self.first
         self.controller_epoch = 1
+        self.nodes_file = NodesFile(None)
         self.topics: Topics | None = None
         self.on_leader_moved: Callable[[Partition], None] = lambda _: None
         self.is_single = count == 1

@@ -70,7 +70,6 @@ class Core:
         durability: Holds responses until the metadata in them is on disk.
         metadata: Dynamic changes that survive a restart.
         features: The finalized feature levels.
-        nodes_file: The nodes of other processes.
         logs: Opens, closes, flushes, cleans and checkpoints the logs.
         writes: Appends that are written together.
         slices: Runs the work of large requests in slices, serving other requests in between.
@@ -119,16 +118,16 @@ class Core:
                 background=background,
                 run_cleaning=given["run_cleaning"],
             )
-            self.nodes_file = NodesFile(data_dir)
-            for node_id, rack in self.nodes_file.racks.items():
+            nodes_file = self.cluster.nodes_file = NodesFile(data_dir)
+            for node_id, rack in nodes_file.racks.items():
                 self.cluster.add_node(node_id, rack).is_up = True
             self.topics = self.cluster.topics = Topics(data_dir, config, self.logs, self.cluster, self.durability)
             self.logs.on_cleaned, self.logs.on_shortened = self.hooks.log_cleaned, self.hooks.log_shortened
             self.logs.start(self.topics)
             # A member's copy keeps the leaders with their epochs. Clients that have seen later ones would ignore what
             # the holder says once it is back.
-            if self.nodes_file.holder_id == self.nodes_file.node_id:
-                for node_id in self.nodes_file.racks:
+            if nodes_file.holder_id == nodes_file.node_id:
+                for node_id in nodes_file.racks:
                     self.cluster.stop_node(node_id)
         except BaseException:
             self._data_dir.release()

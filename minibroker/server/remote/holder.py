@@ -208,7 +208,7 @@ class Holder:
         for name, endpoint in message.endpoints.items():
             self._security_of(name, endpoint.protocol)
         node = cluster.nodes.get(node_id) or cluster.add_node(node_id, message.rack)
-        self._core.nodes_file.keep_node(node_id, message.rack)
+        cluster.nodes_file.keep_node(node_id, message.rack)
         node.endpoints.clear()
         for name, endpoint in message.endpoints.items():
             node.endpoints[name] = ListenerEndpoint((endpoint.host, endpoint.port), endpoint.port)
