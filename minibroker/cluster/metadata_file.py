@@ -176,7 +176,7 @@ class MetadataFile:
         if not self.is_behind:
             self._unsynced = None
 
-    def replaced(self) -> None:
+    def reset(self) -> None:
         """Reset the state after another writer replaced the file. The new file counts as synced and has no backup."""
         self._written += 1
         self._synced = self._written

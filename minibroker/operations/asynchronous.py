@@ -347,7 +347,7 @@ class AsyncOperations:
         miss new records. In both cases, create transactional producers again.
         """
         reset.reset(self.services, self.make_topics, keep_topics=keep_topics)
-        await self.services.core.cluster.settled()
+        await self.services.core.cluster.wait_until_settled()
 
     async def snapshot(self, directory: "str | os.PathLike[str] | None" = None) -> "Snapshot":
         """Copy all topics, records, groups and transactions into a new directory.
@@ -364,4 +364,4 @@ class AsyncOperations:
         state, and anything they write is lost with that state.
         """
         await snapshots.restore_snapshot(self.services, snapshot)
-        await self.services.core.cluster.settled()
+        await self.services.core.cluster.wait_until_settled()

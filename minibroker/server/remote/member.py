@@ -346,7 +346,7 @@ class Member:
         for topic in core.topics:
             for partition in topic.partitions:
                 partition.leader = None
-            topic.changed()
+            topic.mark_changed()
         core.cluster.controller = None
         faults = registry.faults_of(self._server.services)
         for key in (route.key for route in ROUTES):
