@@ -17,6 +17,7 @@ from minibroker.server.remote import link
 from minibroker.server.remote.holder import Holder, LinkPort
 from minibroker.server.remote.link import Address, Ask, Claim, Endpoint, Offer
 from minibroker.server.remote.member import Member
+from minibroker_container import health
 from minibroker_container.meeting import Meeting, Process, Registrar, own_claim
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_storage.installation_hints import missing
@@ -146,6 +147,7 @@ class _Cluster:
         """Log why the broker has to wait, once for each reason."""
         if reason != self._reason:
             self._reason = reason
+            health.report(f"waiting: this broker {reason}\n")
             _logger.warning("this broker %s", reason)
 
     @contextlib.asynccontextmanager
@@ -204,6 +206,8 @@ class _Cluster:
             bootstrap = next(iter(addresses.values()))
             ready = f"bootstrap={bootstrap} data-dir={options.data_dir} pid={os.getpid()}"
             ids = f"node-id={member.node_id} holder={claim.holder_id}"
+            protocols = self._broker.listener_protocols
+            health.report_ports((protocols[name], address) for name, address in addresses.items())
             print(f"minibroker ready: {ready} {ids}", flush=True)  # noqa: T201 - programs wait for this line
             announcements.append(asyncio.ensure_future(meeting.announce(member.node_id, endpoints)))
             if os.environ.get("MINIBROKER_LOG_LINES") in {"kafka", "redpanda"}:

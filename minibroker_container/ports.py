@@ -17,6 +17,7 @@ from minibroker.cli.kafka_lines import write_controller_lines
 from minibroker.config.addresses import parse_address
 from minibroker.server.remote import link
 from minibroker.server.remote.holder import LinkPort, ServeLink
+from minibroker_container import health
 from minibroker_container.meeting import Registrar
 
 _logger: Final = logging.getLogger("minibroker")
@@ -74,5 +75,6 @@ async def _hold_ports(node_id: int, addresses: Sequence[str]) -> None:
             f"minibroker container: controller {node_id} only tells the brokers which of them holds the logs; "
             f"these ports accept connections: {', '.join(map(str, ports)) or 'none'}\n"
         )
+        health.report_ports(("", address) for address in addresses)
         write_controller_lines(node_id)
         await stop.wait()

@@ -33,7 +33,7 @@ with lazy:
     from minibroker.server.faults import fault, registry
     from minibroker.server.inspection import recording
     from minibroker_container import cluster as container_cluster
-    from minibroker_container import ports
+    from minibroker_container import health, ports
     from minibroker_storage import files, installation_hints
 
 if TYPE_CHECKING:
@@ -152,6 +152,7 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
             holds_logs = await container_cluster.meet(broker, options.meet, options.link, stop)
         if holds_logs is not None:
             await _run_until(stop, broker, holds_logs, options, console)
+    health.report("waiting: the broker has been stopped\n")
     return 0
 
 
@@ -170,6 +171,8 @@ async def _run_until(
             if options.verbose:
                 recording.recording_of(broker.services).watch(console_module.log_request)
             write_ready_file(broker.bootstrap_servers)
+            protocols = broker.asynchronous.listener_protocols
+            health.report_ports((protocols[name], address) for name, address in _listener_addresses(broker))
             print(f"minibroker ready: {_ready_text(broker, options)}", flush=True)  # noqa: T201 - programs wait for this line
             _write_kafka_lines(broker)
             console.print_banner(_banner_rows(broker, options))

@@ -102,7 +102,8 @@ def _suggest_remedy(message: str, variable: str | None) -> str:
     if variable == "MINIBROKER_READY_FILE":
         return "; give a file in a directory that exists"
     if variable is None or variable in _DIRECTORIES:
-        return f"; give a directory that user {os.geteuid()} may write to, or mount a volume of that user's"
+        user = os.geteuid()
+        return f"; give a directory that user {user} may write to, mount a volume of that user's, or run as root"
     return "; mount the file there"
 
 
