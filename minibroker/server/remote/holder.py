@@ -107,6 +107,9 @@ class Holder:
         self._security: dict[str, ListenerSecurity | None] = {}
         self._registered: dict[int, _Registration] = {}
         """The registered members by node id."""
+        for name, endpoint in self._core.cluster.first.endpoints.items():
+            if endpoint.advertised is None:  # The address that a client of a member has connected to is the member's.
+                endpoint.advertised = endpoint.given = self._bound_address(name)
         self._core.durability.on_write = self._notify
         self._core.hooks.leader_moved.subscribe(lambda _: self._notify())
 
@@ -256,8 +259,9 @@ class Holder:
         nodes: dict[str, tuple[str | None, dict[str, Endpoint]]] = {}
         for node in core.cluster.nodes.values():
             endpoints = {
-                name: Endpoint(*(endpoint.advertised or self._bound_address(name)), PLAINTEXT)
+                name: Endpoint(*endpoint.advertised, PLAINTEXT)
                 for name, endpoint in node.endpoints.items()
+                if endpoint.advertised is not None
             }
             nodes[str(node.id)] = node.rack, endpoints
         return ClusterState(core.cluster.cluster_id, member.id, core.cluster.first.id, nodes, files)

@@ -188,6 +188,9 @@ def read(site: Site, node_id: int, count: int) -> list[int]:
 def test_holder_and_members_are_the_brokers_of_one_cluster(start: Start) -> None:
     site = start()
     create(site)
+    # Without an advertised address, the clients of a member would get the address of that member for node 1, too.
+    (endpoint,) = site.broker.services.core.cluster.first.endpoints.values()
+    assert endpoint.advertised == ("127.0.0.1", site.ports[1])
     for node_id in (1, 2, 3):
         with site.client(node_id) as client:
             metadata = client.ask(ALL, 9)
