@@ -73,10 +73,6 @@ class Release:
 @pytest.fixture(scope="module", params=_VERSIONS)
 def release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Release]:
     """Both brokers, whose coordinators are ready."""
-    shared = {jars.VERSION: "real_kafka", jars.NEWEST: "newest_kafka"}.get(request.param)
-    if shared is not None:
-        yield from _beside(request.param, request.getfixturevalue(shared))
-        return
     with closing(_kafka(request.param, tmp_path_factory.mktemp("kafka"))) as kafka:
         kafka.start()
         yield from _beside(request.param, kafka)
