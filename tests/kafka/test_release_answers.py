@@ -375,16 +375,65 @@ def test_a_feature_that_is_off_is_answered_as_by_the_release(release: Release, f
     assert answers[0] == answers[1]
 
 
+_RAISE: Final = 1
+_LOWER: Final = 2
+_LOWER_AT_ANY_PRICE: Final = 3
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_updates_of_features_are_answered_as_by_the_release(release: Release, version: int) -> None:
+    if (57, version) not in _versions(release.ours):
+        pytest.skip("the release has no such version")
+    before = _levels(release.theirs)
+    metadata = before["metadata.version"]
+    nothing = ("nope", 1, _RAISE)
+    for updates in (
+        [("metadata.version", metadata, _RAISE), nothing],
+        [("metadata.version", metadata + 1, _RAISE), ("zope", 1, _RAISE), nothing],
+        [("metadata.version", 7, _LOWER)],
+        [("metadata.version", 7, _LOWER_AT_ANY_PRICE)],
+        [("metadata.version", 3, _LOWER_AT_ANY_PRICE)],
+        [("metadata.version", 0, _LOWER), ("metadata.version", -1, _LOWER)],
+        [("metadata.version", metadata, 0)],
+        [("kraft.version", 0, _RAISE), ("nope", 0, _LOWER)],
+        [("nope", -1, _RAISE)],
+        [nothing, ("nope", 2, _RAISE)],
+        [("group.version", 2, _RAISE), ("group.version", 0, _LOWER), nothing],
+        [("group.version", 0, _LOWER), ("transaction.version", 1, _LOWER)],
+        [("group.version", 1, _RAISE), ("transaction.version", 2, _RAISE)],
+        [],
+    ):
+        ours, theirs = (_updated(side, updates, version) for side in (release.ours, release.theirs))
+        assert ours == theirs, updates
+    expected = _levels(release.ours)
+    eventually(lambda: _levels(release.theirs) == expected)
+    assert expected == before
+
+
+def _updated(side: Side, updates: list[tuple[str, int, int]], version: int) -> tuple[Any, ...]:
+    keys = [
+        FeatureUpdateKey(
+            feature=name,
+            max_version_level=level,
+            allow_downgrade=version == 0 and kind != _RAISE,
+            upgrade_type=kind if version else _RAISE,
+        )
+        for name, level, kind in updates
+    ]
+    answer = side.client.ask(UpdateFeaturesRequest(timeout_ms=20_000, feature_updates=keys), version)
+    results = [(result.feature, result.error_code, result.error_message) for result in answer.results]
+    return answer.error_code, answer.error_message, results
+
+
+def _levels(side: Side) -> dict[str, int]:
+    request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+    return {each.name: each.max_version_level for each in side.client.ask(request, 3).finalized_features}
+
+
 def _finalize(side: Side, feature: str, level: int) -> None:
     update = FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=1 if level else 2)
     assert side.client.ask(UpdateFeaturesRequest(timeout_ms=20_000, feature_updates=[update]), 1).error_code == 0
-
-    def is_known() -> bool:
-        request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
-        finalized = {each.name: each.max_version_level for each in side.client.ask(request, 3).finalized_features}
-        return bool(finalized.get(feature, 0) == level)
-
-    eventually(is_known)
+    eventually(lambda: _levels(side).get(feature, 0) == level)
 
 
 def _served(side: Side) -> dict[str, Any]:
