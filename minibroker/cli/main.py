@@ -148,10 +148,11 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
     broker.asynchronous.owns_loop = True
     async with ports.open_ports(options.silent_port) if options.silent_port else contextlib.nullcontext():
         holds_logs: contextlib.AbstractAsyncContextManager[None] | None = contextlib.nullcontext()
-        if options.meet:
-            holds_logs = await container_cluster.meet(broker, options.meet, options.link, stop)
-        if holds_logs is not None:
-            await _run_until(stop, broker, holds_logs, options, console)
+        with _ready_file(options.ready_file) as write_ready_file:
+            if options.meet:
+                holds_logs = await container_cluster.meet(broker, options.meet, options.link, stop, write_ready_file)
+            if holds_logs is not None:
+                await _run_until(stop, broker, holds_logs, options, console, write_ready_file)
     health.report("waiting: the broker has been stopped\n")
     return 0
 
@@ -162,29 +163,29 @@ async def _run_until(
     holds_logs: contextlib.AbstractAsyncContextManager[None],
     options: argparse.Namespace,
     console: "Console",
+    write_ready_file: Callable[[str], None],
 ) -> None:
     faults = fault.read_faults(options.faults) if options.faults else []
-    with _ready_file(options.ready_file) as write_ready_file:
-        async with broker, holds_logs, _admin_ports(options.admin_api, broker):
-            if faults:
-                _install_faults(broker.services, faults)
-            if options.verbose:
-                recording.recording_of(broker.services).watch(console_module.log_request)
-            write_ready_file(broker.bootstrap_servers)
-            protocols = broker.asynchronous.listener_protocols
-            health.report_ports((protocols[name], address) for name, address in _listener_addresses(broker))
-            print(f"minibroker ready: {_ready_text(broker, options)}", flush=True)  # noqa: T201 - programs wait for this line
-            _write_kafka_lines(broker)
-            console.print_banner(_banner_rows(broker, options))
-            for host in {host for host, _ in broker.asynchronous.advertised}:
-                console.check_advertised(host)
-            if options.browser and not options.terminal and console.has_reader:
-                open_browser(broker.page_url + lesson_path(options), _token(options))
-            warm_up_module.warm_up(broker.services.core)
-            if options.terminal:
-                with console.hold_output():
-                    await _show_in_terminal(broker.page_url, _token(options), stop)
-            await stop.wait()
+    async with broker, holds_logs, _admin_ports(options.admin_api, broker):
+        if faults:
+            _install_faults(broker.services, faults)
+        if options.verbose:
+            recording.recording_of(broker.services).watch(console_module.log_request)
+        write_ready_file(broker.bootstrap_servers)
+        protocols = broker.asynchronous.listener_protocols
+        health.report_ports((protocols[name], address) for name, address in _listener_addresses(broker))
+        print(f"minibroker ready: {_ready_text(broker, options)}", flush=True)  # noqa: T201 - programs wait for this line
+        kafka_lines.write_ready_lines(broker.services.core.cluster.first.id, _listener_addresses(broker))
+        console.print_banner(_banner_rows(broker, options))
+        for host in {host for host, _ in broker.asynchronous.advertised}:
+            console.check_advertised(host)
+        if options.browser and not options.terminal and console.has_reader:
+            open_browser(broker.page_url + lesson_path(options), _token(options))
+        warm_up_module.warm_up(broker.services.core)
+        if options.terminal:
+            with console.hold_output():
+                await _show_in_terminal(broker.page_url, _token(options), stop)
+        await stop.wait()
 
 
 def _create_broker(options: argparse.Namespace) -> "Broker":
@@ -315,17 +316,6 @@ async def _admin_ports(addresses: Sequence[str], broker: "Broker") -> AsyncGener
         yield
     finally:
         opened.close()
-
-
-def _write_kafka_lines(broker: "Broker") -> None:
-    """Write the lines that MINIBROKER_LOG_LINES selects: Kafka's for `kafka`, Redpanda's and Kafka's for `redpanda`."""
-    kind = os.environ.get("MINIBROKER_LOG_LINES")
-    if kind not in {"kafka", "redpanda"}:
-        return
-    listeners = _listener_addresses(broker)
-    if kind == "redpanda":
-        kafka_lines.write_redpanda_lines(listeners)
-    kafka_lines.write_broker_lines(next(iter(broker.services.core.cluster.nodes)), listeners)
 
 
 def _install_faults(services: "Services", faults: "list[Fault]") -> None:
