@@ -191,6 +191,8 @@ async def _run_until(
 def _create_broker(options: argparse.Namespace) -> "Broker":
     """Return a broker with these options, not yet started. Its warnings are logged."""
     properties = _read_properties(options)
+    if options.meet:
+        properties.pop("zookeeper.connect", None)  # --meet has its value; a warning would say that it has no effect.
     listeners = None if options.listen else properties.get("listeners") or None
     if options.data_dir == "":
         raise ValueError("--data-dir is empty")

@@ -128,6 +128,8 @@ def _iterate_names(variable: str) -> Iterator[str]:
     elif variable.startswith("KAFKA_"):
         key = config_name(variable)
         yield key
+        if key == "broker.id":
+            yield "node.id"  # Each sets the other.
         if key in IMAGE_FILES:
             yield IMAGE_FILES[key]
 

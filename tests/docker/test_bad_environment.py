@@ -192,9 +192,10 @@ def test_an_unknown_option_of_the_container_is_refused_in_one_line_with_the_one_
         ("KAFKA_SSL_KEY_PASSWORD", "ssl.key.password: no key", "KAFKA_SSL_KEY_PASSWORD: ssl.key.password: no key"),
         ("KAFKA_LOG_DIR", "log.dirs.x: bad", "KAFKA_LOG_DIRS_X is not set: log.dirs.x: bad"),
         ("KAFKA_LOG_DIRS", "something else", "something else"),
+        ("KAFKA_BROKER_ID", "node.id 1 is taken", "KAFKA_BROKER_ID=value: node.id 1 is taken"),
     ],
 )
-def test_a_message_names_no_secret_and_no_variable_that_it_is_not_about(
+def test_a_message_names_the_variable_that_it_is_about_and_no_secret(
     variable: str, message: str, expected: str
 ) -> None:
     assert add_variable(message, {variable: "value"}) == expected

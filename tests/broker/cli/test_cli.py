@@ -21,6 +21,7 @@ from minibroker import Broker, __version__
 from minibroker.cli.main import main, make_parser
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.broker.socket_client import SocketClient
+from tests.kafka.real_kafka import free_ports
 from tests.patience import PATIENCE_S
 
 ROOT: Final = Path(__file__).parents[3]
@@ -246,6 +247,14 @@ def test_names_that_are_not_known_are_warned_of(serve: Serve) -> None:
     served = serve("--set", "message.max.byte=1")
     _, stderr = served.end()
     assert stderr == "minibroker: message.max.byte is not known and has no effect; did you mean message.max.bytes?\n"
+
+
+def test_a_zookeeper_to_meet_at_is_not_warned_of(serve: Serve) -> None:
+    (port,) = free_ports(1)
+    connect = f"127.0.0.1:{port}"
+    served = serve("--set", f"zookeeper.connect={connect}", "--meet", f"zookeeper://{connect}")
+    reason = f"starts alone, since zookeeper.connect={connect} is this container, where no ZooKeeper runs"
+    assert served.end() == (0, f"minibroker: this broker {reason}\n")
 
 
 # Tests of error messages, each of which is one line.
