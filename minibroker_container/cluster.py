@@ -92,11 +92,11 @@ class _Cluster:
             options = self._broker.checked_options
             member = Member(options.config, self._node_id, options.listeners, meeting.find_holder)
             await member.run(lambda: self._begin_membership(member))
+            # The broker must find this in its data directory when it opens it.
+            self._nodes_file.keep_holder(self._registrar.holder_id, self._registrar.holder_id)
         except BaseException:
             await self._close()
             raise
-        # The broker must find this in its data directory when it opens it.
-        self._nodes_file.keep_holder(self._registrar.holder_id, self._registrar.holder_id)
         return self._hold_logs()
 
     def _create_place(self, places: Sequence[str]) -> Place:
@@ -110,21 +110,24 @@ class _Cluster:
         return create(places[0].removeprefix(_ZOOKEEPER), config, self._registrar, self._link.port, self._report)
 
     def _report(self, reason: str) -> None:
-        """Log why the broker has to wait, once for each reason."""
+        """Log why the broker has to wait, and tell the health check, once for each reason."""
         if reason != self._reason:
             self._reason = reason
             health.report(f"waiting: this broker {reason}\n")
             _logger.warning("this broker %s", reason)
 
     def _begin_membership(self, member: Member) -> None:
-        """Tell everybody that this broker has joined."""
-        self._nodes_file.keep_holder(member.holder_id, member.node_id)
-        self._announce(member.node_id, member.endpoints)
+        """Tell the health check that clients are served. If this is the first time, tell everybody else, too."""
         addresses = [(listener.name, format_reachable((listener.host, listener.port))) for listener in member.listeners]
-        bootstrap, data_dir = addresses[0][1], self._broker.checked_options.data_dir
-        self._on_joined(bootstrap)
         protocols = self._broker.listener_protocols
         health.report_ports((protocols[name], address) for name, address in addresses)
+        self._reason = ""
+        if self._announcing is not None:
+            return
+        self._nodes_file.keep_holder(member.holder_id, member.node_id)
+        self._announce(member.node_id, member.endpoints)
+        bootstrap, data_dir = addresses[0][1], self._broker.checked_options.data_dir
+        self._on_joined(bootstrap)
         ready = f"bootstrap={bootstrap} data-dir={data_dir} pid={os.getpid()}"
         print(f"minibroker ready: {ready} node-id={member.node_id} holder={member.holder_id}", flush=True)  # noqa: T201 - programs wait for this line
         write_ready_lines(member.node_id, addresses)

@@ -278,7 +278,9 @@ def _find_bootstrap(broker: "Broker") -> str:
     """Return the address for clients. In a container it is the advertised one, which is valid outside of it, too."""
     nodes = broker.services.core.cluster.nodes.values() if is_in_container() else ()
     name = broker.asynchronous.listener_names[0]
-    advertised = [address for node in nodes if (address := node.endpoints[name].advertised) is not None]
+    # A broker in another process has no endpoints before it has joined.
+    endpoints = [node.endpoints[name] for node in nodes if name in node.endpoints]
+    advertised = [endpoint.advertised for endpoint in endpoints if endpoint.advertised is not None]
     return ",".join(map(config_addresses.format_address, advertised)) or broker.bootstrap_servers
 
 

@@ -69,19 +69,25 @@ def test_a_container_that_waits_is_not_healthy_and_says_why(report: Path) -> Non
     assert check(report) == (1, "waiting: kafka-1:9093 does not answer\n")
 
 
-async def test_a_broker_of_a_cluster_is_healthy_once_it_has_joined(report: Path, tmp_path: Path) -> None:
+async def test_a_broker_of_a_cluster_is_healthy_while_the_holder_of_the_logs_is_there(
+    report: Path, tmp_path: Path
+) -> None:
     containers = Containers(tmp_path)
     held_in(tmp_path, 0, 1)
     stop = asyncio.Event()
-    tasks = [asyncio.create_task(containers.run(1, stop))]
-    await until(report.exists)
+    member = asyncio.create_task(containers.run(1, stop))
     expected = "waiting: this broker waits for broker 0, which holds the logs of this cluster\n"
-    assert await asyncio.to_thread(check, report) == (1, expected)
-    tasks.append(asyncio.create_task(containers.run(0, stop)))
-    await until(lambda: report.read_text() == f"PLAINTEXT 127.0.0.1 {containers.ports[4]}\n")
-    assert await asyncio.to_thread(check, report) == (0, "")
+    for _ in range(2):
+        await until(lambda: report.exists() and report.read_text() == expected)
+        assert await asyncio.to_thread(check, report) == (1, expected)
+        stop_holder = asyncio.Event()
+        holder = asyncio.create_task(containers.run(0, stop_holder))
+        await until(lambda: report.read_text() == f"PLAINTEXT 127.0.0.1 {containers.ports[4]}\n")
+        assert await asyncio.to_thread(check, report) == (0, "")
+        stop_holder.set()
+        await holder
     stop.set()
-    await asyncio.gather(*tasks)
+    await member
 
 
 def test_ports_are_reported_as_the_container_reaches_them(report: Path) -> None:

@@ -181,7 +181,6 @@ class Member:
         self._files: dict[str, str] = {}
         self._state: ClusterState | None = None
         self._server: Server | None = None
-        self._has_joined = False
         self._is_attached = False
         self._directory: tempfile.TemporaryDirectory[str] | None = None
 
@@ -194,7 +193,7 @@ class Member:
         """Stay in the cluster until the task is cancelled, or until this broker is to hold the logs itself.
 
         Args:
-            on_joined: Called after the first registration, when clients can connect.
+            on_joined: Called after each registration, when clients are passed on.
 
         Raises:
             RegistrationError: The holder refuses this broker.
@@ -240,9 +239,7 @@ class Member:
             assert self._server is not None
             self._is_attached = True
             self._server.relay_to(cast("Callable[..., Connection]", partial(Relay, holder)))
-            if not self._has_joined:
-                self._has_joined = True
-                on_joined()
+            on_joined()
             while True:
                 async with asyncio.timeout(timeout_s):
                     self._take(await link.read_message(reader))
