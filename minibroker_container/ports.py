@@ -8,6 +8,7 @@ port, brokers in other containers also ask which of them holds the logs (`minibr
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import sys
 from collections.abc import AsyncGenerator, Sequence
@@ -40,7 +41,7 @@ async def open_ports(addresses: Sequence[str], serve: ServeLink | None = None) -
             await port.open()
             opened.append(port)
         except OSError as error:
-            _logger.warning("--silent-port %s cannot be opened: %s", address, error.strerror or error)
+            _logger.warning("--silent-port %s cannot be opened: %s", address, os.strerror(error.errno or 0))
     try:
         yield [port.port for port in opened]
     finally:

@@ -85,6 +85,8 @@ def add_variable(message: str, environment: Mapping[str, str] = os.environ) -> s
     """Prefix a message with the variable that it is about, and append a remedy if it names a file or an address."""
     if _VARIABLE.match(message):
         return message
+    if environment.get(_LOG_LINES) == "redpanda" and _ADDRESS.match(message):
+        return f"redpanda start: {message}; give 0.0.0.0 as the host to listen on all addresses"
     remedy = _suggest_remedy(message, variable := _find_variable_by_name(message, environment))
     if variable is not None:
         shown = "" if SECRET.fullmatch(variable.replace("_", ".")) else f"={environment[variable][:_MAX_VALUE_LENGTH]}"

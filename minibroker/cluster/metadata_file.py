@@ -31,7 +31,7 @@ class MetadataFile:
         mode: The access permissions of the file.
         is_durable: Whether the file must survive a crash of the machine. A file in a temporary directory need not
             survive, and has no backup.
-        on_write: Called after each write of a durable file.
+        on_write: Called after each write.
 
     Attributes:
         was_torn: Whether `read` fell back to the backup.
@@ -89,6 +89,7 @@ class MetadataFile:
         """
         if not self._is_durable:
             write_atomically(self.path, data, mode=self._mode)
+            self._on_write()
             return
         # Without a backup the file must be forced to disk: the first generation, and every generation on a file system
         # without hard links.
