@@ -77,7 +77,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
 
     def __init__(self, core: Core, store: GroupStore, forgotten: Container[str]) -> None:
         super().__init__(core, store, forgotten)
-        self._has_delay = not is_before(core.config.release, "4.2")
+        self._has_delay = self._summarizes_names = not is_before(core.config.release, "4.2")
         self._has_intervals = not is_before(core.config.release, "4.3")
         self._may_switch = not is_before(core.config.release, "4.4")
 
@@ -211,7 +211,11 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
                 )
             )
         topics = find_topics(self.core.topics, update.topology.required_topics, group.topics)
-        update.set_topics(topics, hash_topics(topics) if topics is not group.topics else group.metadata_hash)
+        update.set_topics(
+            topics,
+            hash_topics(topics) if topics is not group.topics else group.metadata_hash,
+            summarizes_names=self._summarizes_names,
+        )
         update.check_tasks(owned)
         reported = group.find_reported_offsets(updated.member_id).updated(
             request.task_offsets, request.task_end_offsets
