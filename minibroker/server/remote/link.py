@@ -185,7 +185,7 @@ async def read_message(reader: asyncio.StreamReader, max_bytes: int = _MAX_MESSA
     data = await reader.readexactly(size)
     try:
         fields = cast("dict[str, Any]", json.loads(data))
-        message = _TYPES[fields.pop("type")](**_typed(fields))
+        message = _TYPES[fields.pop("type")](**_convert_fields(fields))
     except (ValueError, KeyError, TypeError, AttributeError):
         raise LinkError(f"not a message of the link: {data[:100]!r}") from None
     if isinstance(message, Refusal):
@@ -193,12 +193,14 @@ async def read_message(reader: asyncio.StreamReader, max_bytes: int = _MAX_MESSA
     return message
 
 
-def _typed(fields: dict[str, Any]) -> dict[str, Any]:
+def _convert_fields(fields: dict[str, Any]) -> dict[str, Any]:
     """Turn the objects and lists of JSON into the types of the messages."""
     if "endpoints" in fields:
-        fields["endpoints"] = _endpoints(fields["endpoints"])
+        fields["endpoints"] = _convert_endpoints(fields["endpoints"])
     if "nodes" in fields:
-        fields["nodes"] = {node: (rack, _endpoints(endpoints)) for node, (rack, endpoints) in fields["nodes"].items()}
+        fields["nodes"] = {
+            node: (rack, _convert_endpoints(endpoints)) for node, (rack, endpoints) in fields["nodes"].items()
+        }
     for name in ("peer", "dialed", "holder"):
         if fields.get(name) is not None:
             host, port = fields[name]
@@ -206,5 +208,5 @@ def _typed(fields: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _endpoints(content: dict[str, dict[str, Any]]) -> dict[str, Endpoint]:
+def _convert_endpoints(content: dict[str, dict[str, Any]]) -> dict[str, Endpoint]:
     return {name: Endpoint(**endpoint) for name, endpoint in content.items()}

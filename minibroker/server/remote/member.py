@@ -231,7 +231,7 @@ class Member:
             writer.write(link.GREETING + link.encode(request))
             async with asyncio.timeout(timeout_s):
                 self._take(await link.read_message(reader))
-            beating = asyncio.ensure_future(self._beat(writer))
+            beating = asyncio.ensure_future(self._send_heartbeats(writer))
             if self._server is None:
                 await self._start_server()
                 if self.endpoints != endpoints:
@@ -260,7 +260,7 @@ class Member:
         self._files |= message.files
         self.node_id, self.holder_id = message.node_id, message.holder_id
 
-    async def _beat(self, writer: asyncio.StreamWriter) -> None:
+    async def _send_heartbeats(self, writer: asyncio.StreamWriter) -> None:
         interval_s = self._config.integer("broker.heartbeat.interval.ms") / 1000
         while True:
             writer.write(link.encode(Heartbeat()))

@@ -265,7 +265,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
             update.report_delay("Assignment delayed due to the configured assignment interval.")
             return current
         members, target = update.list_updated_members(updated)
-        new_target = _assignment(group, members, update.configured, int(update.configs[STANDBYS]))
+        new_target = _make_assignment(group, members, update.configured, int(update.configs[STANDBYS]))
         update.changes += RECORDS.new_target(group.group_id, new_target, target, update.epoch, self.store.now_ms())
         return update.epoch, new_target.get(member_id, NO_TASKS)
 
@@ -307,7 +307,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         self.leave(group_id, member_id, instance_id, epoch)
         return StreamsAnswer(member_id, epoch)
 
-    def _absent(self, member: StreamsMember) -> StreamsMember:
+    def _make_absent(self, member: StreamsMember) -> StreamsMember:
         return member.as_absent()
 
     def _session_timeout_ms(self, group: StreamsGroup, member_id: str) -> int:
@@ -321,7 +321,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         super().forget(group, is_gone=is_gone)
 
 
-def _assignment(
+def _make_assignment(
     group: StreamsGroup, members: Mapping[str, StreamsMember], topology: ConfiguredTopology, standbys: int
 ) -> dict[str, Tasks]:
     """Make a target assignment. It is empty until the topics of the topology are ready."""

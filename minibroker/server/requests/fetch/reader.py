@@ -248,7 +248,7 @@ class Reader:
         quotas = call.services.quotas
         if quotas is None:
             return response
-        return quotas.record_fetch(response, self._request, call.session, call.client_id, call.api_version)
+        return quotas.charge_fetch(response, self._request, call.session, call.client_id, call.api_version)
 
     def _convert(self, key: FetchKey, data: PartitionData, log_slice: LogSlice) -> Any:
         """Return the result for a client that cannot read v2, or work that produces it."""
