@@ -140,6 +140,9 @@ class _Cluster:
     async def _hold_logs(self) -> AsyncGenerator[None]:
         """Let other brokers join this one, which holds the logs and runs."""
         server = self._broker.server
+        assert self._place is not None
+        if users := await self._place.read_users():
+            server.services.security.scram.alter(users)
         self._registrar.begin(Holder(server))
         self._announce(
             self._registrar.holder_id, {listener.name: Endpoint.of(listener) for listener in server.listeners}

@@ -20,6 +20,7 @@ from minibroker.server.remote import link
 from minibroker.server.remote.link import Address, Ask, Claim, Endpoint, LinkError
 
 if TYPE_CHECKING:
+    from minibroker.security.sasl.scram import ScramCredential
     from minibroker.server.remote.holder import Holder
 
 PAUSE_S: Final = 0.2
@@ -110,6 +111,10 @@ class Place(Protocol):
         Raises:
             OSError: The cluster has other brokers, and the place cannot be reached.
         """
+        ...
+
+    async def read_users(self) -> Mapping[tuple[str, str], "ScramCredential"]:
+        """Return the credentials that the place has, by mechanism and user."""
         ...
 
     async def announce(self, node_id: int, endpoints: Mapping[str, Endpoint]) -> None:
@@ -238,6 +243,10 @@ class Voters:
             self._report(f"waits for {format_address(address)}, which decides who holds the logs of this cluster")
             return False
         return True
+
+    async def read_users(self) -> Mapping[tuple[str, str], "ScramCredential"]:
+        """Return nothing: the holder has all credentials."""
+        return {}
 
     async def announce(self, node_id: int, endpoints: Mapping[str, Endpoint]) -> None:  # noqa: ARG002 - see ZooKeeper
         """Tell the controllers again and again that this broker holds the logs, since they may be restarted."""

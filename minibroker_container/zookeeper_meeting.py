@@ -1,22 +1,27 @@
 """Finds the holder of the logs in ZooKeeper, where the brokers of older releases register.
 
 `/controller`, an ephemeral node as in Kafka, names the holder, with the address of its link in the field
-`minibroker`. Each broker registers its endpoints in `/brokers/ids`, for tools and health checks that look there.
+`minibroker`. Each broker registers its endpoints in `/brokers/ids`, for tools and health checks that look there. The
+users in `/config/users`, which scripts create before the brokers start, can log in.
 """
 
 import asyncio
+import base64
 import contextlib
 import json
+import logging
 import socket
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+from urllib import parse
 
 from kazoo.client import KazooClient  # type: ignore[import-untyped] # it has no types
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError  # type: ignore[import-untyped] # the same
 
 from minibroker.config.addresses import format_address, is_local, parse_address
+from minibroker.security.sasl.scram import HASHES, ScramCredential
 from minibroker.server.remote.link import Address, Ask, Claim
 from minibroker_container.meeting import ANNOUNCEMENT_INTERVAL_S, PAUSE_S, Registrar, ask, is_known
 
@@ -31,9 +36,13 @@ _REPLICATION_FACTORS: Final = (
     "offsets.topic.replication.factor",
     "transaction.state.log.replication.factor",
 )
+_USERS: Final = "/config/users"
 _CONTROLLER: Final = "/controller"
 _LINK: Final = "minibroker"
 """The field of `/controller` with the address of the holder's link. Kafka's own nodes do not have it."""
+
+
+_logger: Final = logging.getLogger("minibroker")
 
 
 class NoZooKeeperError(OSError):
@@ -171,6 +180,10 @@ class ZooKeeper:
                 return str(probe.getsockname()[0]), self._port
         return socket.gethostname(), self._port
 
+    async def read_users(self) -> dict[tuple[str, str], ScramCredential]:
+        """Return the credentials that Kafka's tools have written to `/config/users`."""
+        return await self._call(_read_users) or {}
+
     async def announce(self, node_id: int, endpoints: Mapping[str, "Endpoint"]) -> None:
         """Register the broker in `/brokers/ids`, again in each new session, since its nodes end with the session."""
         registered: Any = None
@@ -209,6 +222,21 @@ class ZooKeeper:
         if self._client is not None:
             self._client.stop()
             self._client.close()
+
+
+def _read_users(client: Any) -> dict[tuple[str, str], ScramCredential]:
+    credentials: dict[tuple[str, str], ScramCredential] = {}
+    for name in client.get_children(_USERS) if client.exists(_USERS) else ():
+        try:
+            configs: dict[str, str] = json.loads(client.get(f"{_USERS}/{name}")[0])["config"]
+            for mechanism in HASHES.keys() & configs:
+                fields = dict(field.split("=", 1) for field in configs[mechanism].split(","))
+                salt, *keys = (base64.b64decode(fields[key]) for key in ("salt", "stored_key", "server_key"))
+                credential = ScramCredential(salt, keys[0], keys[1], int(fields["iterations"]))
+                credentials[mechanism, parse.unquote(name)] = credential
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            _logger.warning("%s/%s in ZooKeeper has no credentials of Kafka's form: %r", _USERS, name, error)
+    return credentials
 
 
 def _create(client: Any, path: str, content: Mapping[str, Any]) -> None:
