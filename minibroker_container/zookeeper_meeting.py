@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from minibroker.server.remote.link import Endpoint
 
 _RESOLVE_S: Final = 3.0
-"""Seconds for which a name may be unknown, because its container is being started."""
+"""Seconds to wait until a name can be resolved, because its container may still be starting."""
 _REPLICATION_FACTORS: Final = (
     "default.replication.factor",
     "offsets.topic.replication.factor",
@@ -57,7 +57,7 @@ class ZooKeeper:
         config: The configuration of this broker.
         registrar: What this process tells others.
         port: The port of this broker's link.
-        report: Logs the reason for which the broker has to wait.
+        report: Logs the reason why the broker has to wait.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class ZooKeeper:
             return None
 
     async def _reach_zookeeper(self) -> None:
-        """Connect, unless ZooKeeper was left out, which a single broker does not mind.
+        """Connect, unless there is no ZooKeeper and this broker can start alone.
 
         Raises:
             NoZooKeeperError: ZooKeeper does not answer.
@@ -158,10 +158,10 @@ class ZooKeeper:
         return content if _LINK in content else {}
 
     def _create_controller(self, client: Any) -> bool:
-        """Create `/controller`, also in place of the one of an earlier session of this broker.
+        """Create `/controller`, replacing one that an earlier session of this broker created.
 
         Returns:
-            Whether the node is that of this session.
+            Whether the node belongs to this session.
         """
         if _is_own(client, _CONTROLLER):
             return True
@@ -185,7 +185,7 @@ class ZooKeeper:
         return await self._call(_read_users) or {}
 
     async def announce(self, node_id: int, endpoints: Mapping[str, "Endpoint"]) -> None:
-        """Register the broker in `/brokers/ids`, again in each new session, since its nodes end with the session."""
+        """Register the broker in `/brokers/ids` in each session, because its nodes are removed with the session."""
         registered: Any = None
         while self._client is not None:
             session = self._client.client_id
@@ -194,7 +194,7 @@ class ZooKeeper:
             await asyncio.sleep(ANNOUNCEMENT_INTERVAL_S)
 
     def _register(self, node_id: int, endpoints: Mapping[str, "Endpoint"], client: Any) -> bool:
-        """Create the nodes of this broker, and return whether they are those of this session."""
+        """Create the nodes of this broker, and return whether they belong to this session."""
         if self._registrar.claim.is_holder and not self._create_controller(client):
             other = self._read_controller(client).get("brokerid")
             self._report(f"has lost {_CONTROLLER} to broker {other}, which may hold other logs of this cluster")
@@ -218,7 +218,7 @@ class ZooKeeper:
         return True
 
     def close(self) -> None:
-        """End the session, with which the ephemeral nodes go."""
+        """End the session, which removes its ephemeral nodes."""
         if self._client is not None:
             self._client.stop()
             self._client.close()
@@ -245,7 +245,7 @@ def _create(client: Any, path: str, content: Mapping[str, Any]) -> None:
 
 
 def _is_own(client: Any, path: str) -> bool:
-    """Return whether a node was created in the client's present session."""
+    """Return whether a node was created in the client's current session."""
     stat = client.exists(path)
     return stat is not None and stat.owner_session_id == client.client_id[0]
 
