@@ -230,7 +230,7 @@ class Member:
             request = Register(self.node_id, self._config.optional_text("broker.rack"), endpoints, self._incarnation)
             writer.write(link.GREETING + link.encode(request))
             async with asyncio.timeout(timeout_s):
-                self._take(await link.read_message(reader))
+                self._save_state(await link.read_message(reader))
             beating = asyncio.ensure_future(self._send_heartbeats(writer))
             if self._server is None:
                 await self._start_server()
@@ -242,13 +242,13 @@ class Member:
             on_joined()
             while True:
                 async with asyncio.timeout(timeout_s):
-                    self._take(await link.read_message(reader))
+                    self._save_state(await link.read_message(reader))
         finally:
             if beating is not None:
                 beating.cancel()
             writer.transport.abort()
 
-    def _take(self, message: link.Message) -> None:
+    def _save_state(self, message: link.Message) -> None:
         """Remember the state of the cluster.
 
         Raises:
