@@ -102,7 +102,7 @@ class NodeListener:
 
     @property
     def addresses(self) -> dict[str, tuple[str, int]]:
-        """The (host, port) of each listener by name. Of a listener with several sockets, the first one counts."""
+        """The (host, port) of each listener by name. With several sockets, that of the first one."""
         addresses: dict[str, tuple[str, int]] = {}
         listening = [(kind, bound) for kind, acceptor in self._acceptors for bound in acceptor.sockets]
         for kind, bound in listening or self._held:

@@ -135,7 +135,7 @@ async def link_of(registrar: Registrar, port: int = 0) -> AsyncGenerator[int]:
 
 
 class Party:
-    """A broker that meets others, as far as its link goes."""
+    """The link of a broker that meets others."""
 
     def __init__(self, nodes_file: NodesFile, node_id: int, port: int, registrar: Registrar) -> None:
         self.nodes_file = nodes_file
@@ -145,7 +145,7 @@ class Party:
         self.reports: list[str] = []
 
     async def find(self, place: Place) -> link.Address | None:
-        """Return the holder. If it is this broker, it is ready for members afterwards."""
+        """Return the holder. If it is this broker, prepare it for members."""
         meeting = Meeting(self.registrar, self.nodes_file, self.port, place, self.reports.append)
         holder = await meeting.find_holder()
         if holder is None:
