@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.documented import ROOT
-from tests.patience import PATIENCE_S
+from tests.programs import run_program
 
 LINT = ("ruff", "mypy", "pyright", "lint-imports", "proselint")
 
@@ -30,15 +30,10 @@ def make(folder: Path, failing: str, verb: str) -> subprocess.CompletedProcess[s
 
 def rerun(folder: Path, verb: str) -> subprocess.CompletedProcess[str]:
     """Run make in such a checkout again."""
-    return subprocess.run(
+    return run_program(
         ["make", "--no-print-directory", verb],
         cwd=folder.resolve(),
         env={name: text for name, text in os.environ.items() if name not in {"MAKEFLAGS", "MFLAGS", "MAKELEVEL"}},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
     )
 
 
