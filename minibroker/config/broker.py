@@ -76,7 +76,7 @@ def bounded(group: str, setting: str) -> tuple[Rule, ...]:
     return at_least(maximum, minimum), at_least(default, minimum), at_most(default, maximum)
 
 
-# Rules for several keys, beyond the checks of each key in the table. The messages are those of
+# Rules that involve several keys, besides the checks of each key in the table. The messages are those of
 # `KafkaConfig.validateValues` and of the configuration classes that it calls.
 _RULES: tuple[Rule, ...] = (
     ("broker.id", lambda v: v["node.id"] == v["broker.id"], "You must set `node.id` to the same value as `broker.id`."),

@@ -161,7 +161,7 @@ class NodeListener:
         return bound
 
     async def end(self) -> None:
-        """Close all sockets and connections. Connections that were accepted are set up first, and then closed, too."""
+        """Close all sockets and connections, also those that were accepted but are not set up yet."""
         await self.wait_until_settled()
         await self._accept_no_more()
         for _, bound in self._held:

@@ -54,7 +54,7 @@ class Outbox:
         self.is_blocked = False
         self._paused = False  # Whether the transport still has buffered bytes.
         self._resuming = False  # Whether `_resume_source` is scheduled, because the transport's buffer is empty.
-        self._waiting = False  # Whether a file range waits until the socket is writable.
+        self._waiting = False  # Whether a file range is waiting for the socket.
         self._direct: socket.socket | None = None
         self._loop = asyncio.get_running_loop()
         # With TLS, this process encrypts the bytes, so `sendfile` cannot be used.

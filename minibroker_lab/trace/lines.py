@@ -130,7 +130,7 @@ class Output:
         self._thread.start()
 
     def write(self, text: str) -> bool:
-        """Queue a text for writing. Return False if too much text is waiting."""
+        """Queue text for writing. Return False if too much text is waiting."""
         with self._lock:
             if self._waiting > MAX_LINE_BYTES:
                 return False

@@ -205,7 +205,7 @@ def _decode_response(exchange: Exchange, served: Endpoint | None) -> tuple[int, 
     try:
         if exchange.api_key == ApiKey.API_VERSIONS:
             if bytes(view[_ERROR_CODE]) == _UNSUPPORTED_VERSION:
-                # Brokers answer an unsupported version in version 0, which every client can decode (KIP-511).
+                # Brokers answer an unsupported version with version 0, which every client can decode (KIP-511).
                 version = 0
         elif version in schema_of(served.response).flexible:
             position = skip_tagged_fields(view, position)

@@ -1,4 +1,4 @@
-"""Deadlines that are often postponed, such as the end of a member's session, and the deadlines of a modern member.
+"""Deadlines that are often postponed, such as the end of a member's session.
 
 A heartbeat only assigns a new time to a deadline, so its cost does not depend on the number of members. The timer is
 not moved. If it fires too early, it is started again. Deadlines use the monotonic clock, so that setting the wall clock

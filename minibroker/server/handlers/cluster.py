@@ -222,7 +222,7 @@ def update_features(request: UpdateFeaturesRequest, call: Call) -> UpdateFeature
 
 def _sort_in_hash_order(updates: Sequence[FeatureUpdateKey]) -> Sequence[FeatureUpdateKey]:
     """Return updates in the order of Kafka's HashMap, which determines the error that the response reports."""
-    # Very long names keep the order of the request. Hashing megabytes takes long, and no real feature has a long name.
+    # If the names are very long, keep the order of the request: hashing megabytes is slow, and no real name is so long.
     if sum(len(update.feature) for update in updates) > _MAX_HASHED_CHARACTERS:
         return updates
     return hash_order(updates, lambda update: string_hash(update.feature))

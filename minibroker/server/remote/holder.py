@@ -173,7 +173,7 @@ class Holder:
                 registration.heard.set_result(True)
                 registration.heard = asyncio.Future()
         finally:
-            writer.transport.abort()  # A write would never end if the member has stopped reading.
+            writer.transport.abort()  # A write never ends if the member has stopped reading.
             del self._registered[node.id]
             registration.heard.set_result(False)
             self._core.cluster.stop_node(node.id)

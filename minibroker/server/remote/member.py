@@ -283,7 +283,7 @@ class Member:
         for key in (route.key for route in ROUTES):
             if key not in _ANSWERED:
                 error = _ERRORS.get(key, ErrorCode.NOT_CONTROLLER)
-                # A Fetch has the error in its partitions, so that consumers look up the leaders again.
+                # A Fetch response has the error in each partition, so that consumers look up the leaders again.
                 pattern = "*" if error == ErrorCode.NOT_LEADER_OR_FOLLOWER else None
                 with contextlib.suppress(ValueError):  # Some APIs have no response that could carry an error.
                     faults.add(Fault(api=key.message, topic=pattern, error=error))

@@ -309,7 +309,7 @@ def _is_listed_as_aborted(part: Node, target: Target) -> bool:
 
 
 def _find_ranges(part: Node, name: str, target: Target) -> Iterator[Node]:
-    """Yield the elements of an array whose range from `first_offset` to `last_offset` includes the record."""
+    """Yield the elements of an array whose `first_offset` to `last_offset` includes the record."""
     for element in part.find(name).children or ():
         is_range = element.type == STRUCT
         if is_range and element.find("first_offset").value <= target.offset <= element.find("last_offset").value:

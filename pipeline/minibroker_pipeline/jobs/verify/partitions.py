@@ -108,7 +108,7 @@ _UNKNOWN: Final = -1
 
 
 class _Marker(NamedTuple):
-    """An abort marker in the log, and the transaction it ends according to the log.
+    """An abort marker, and the transaction that it ends, as found in the log.
 
     `first_offset` may be `_UNKNOWN`.
     """
