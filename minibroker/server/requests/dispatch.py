@@ -179,7 +179,7 @@ def accept_recorded(recording: Any, faults: Any, channel: Channel, frame: memory
         frame: The request.
         session: The session of the connection.
     """
-    began = recording.now_ms(), recording.monotonic_ms()
+    began = recording.read_both_ms()
     try:
         call, correlation_id = call_of(frame, session)
         if call.plain is not None and faults is None and not session.services.checks_messages:
