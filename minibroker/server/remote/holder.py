@@ -169,6 +169,7 @@ class Holder:
             while True:
                 self._send_state(registration)
                 async with asyncio.timeout(timeout_s):
+                    await writer.drain()
                     await link.read_message(reader, link.MAX_REQUEST_BYTES)
                 registration.heard.set_result(True)
                 registration.heard = asyncio.Future()
