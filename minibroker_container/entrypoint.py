@@ -183,12 +183,12 @@ def effective_configs(environment: Mapping[str, str]) -> dict[str, str]:
     return properties
 
 
-def serve_options(environment: Mapping[str, str], *, keeps_names: bool = False) -> tuple[list[str], dict[str, str]]:
+def serve_options(environment: Mapping[str, str], places: Sequence[str] = ()) -> tuple[list[str], dict[str, str]]:
     """Return the options of `minibroker serve`, and the secret settings that must not be passed as options.
 
     Args:
         environment: the translated environment (see `vendors`).
-        keeps_names: whether to pass on the names of the listeners.
+        places: where the brokers of the cluster meet. The others need the names of the listeners.
 
     Raises:
         ListenerError: a variable is invalid.
@@ -206,7 +206,7 @@ def serve_options(environment: Mapping[str, str], *, keeps_names: bool = False) 
     if "--listen" not in options:
         served = _checked_listeners(configs)
         default = lists.default_listener(configs, served)
-        if not keeps_names and all(listener.protocol == listeners.PLAINTEXT for listener in served):
+        if not places and all(listener.protocol == listeners.PLAINTEXT for listener in served):
             first, *other_listeners = served
             other_listeners += [default] if default is not None else []
             options["--listen"] = addresses.format_address((first.host, first.port))
@@ -219,8 +219,11 @@ def serve_options(environment: Mapping[str, str], *, keeps_names: bool = False) 
             settings["listeners"] = lists.listener_list(configs)
             settings["advertised.listeners"] = lists.advertised_list(configs)
         served_ports = {listener.port for listener in (*served, default) if listener is not None}
+        # At the controller's port, which is silent otherwise, the other brokers ask and join.
+        linked = {listener.port for listener in lists.controller_listeners(configs)} if places else set[int]()
         for silent in lists.silent_addresses(environment, configs, served_ports):
-            further += ["--silent-port", silent]
+            further += ["--link" if int(silent.rpartition(":")[2]) in linked else "--silent-port", silent]
+    further += [word for place in places for word in ("--meet", place)]
     for port in environment.get(_ADMIN_API, "").split():
         further += ["--admin-api", port]
     options.setdefault("--data-dir", _find_data_dir(configs))
@@ -327,20 +330,8 @@ def container_command(
     places = [] if overrides else translated.get(_MEET, "").split() or lists.meeting_places(configs)
     if checks_files and not translated.get("MINIBROKER_LISTEN"):
         _check_stores(translated, configs)
-    options, secrets = serve_options(translated, keeps_names=bool(places))
-    if places:
-        options = _replace_silent_port(options, configs)
-        options += [word for place in places for word in ("--meet", place)]
+    options, secrets = serve_options(translated, places)
     return ["minibroker", "serve", *options, *(pass_on(secrets) if secrets else ()), *arguments]
-
-
-def _replace_silent_port(options: list[str], configs: Mapping[str, str]) -> list[str]:
-    """Open the controller's port to other containers, which find the holder there and join it."""
-    linked = {listener.port for listener in lists.controller_listeners(configs)}
-    return [
-        "--link" if word == "--silent-port" and int(following.rpartition(":")[2]) in linked else word
-        for word, following in zip(options, [*options[1:], ""], strict=True)
-    ]
 
 
 def _is_controller_only(configs: Mapping[str, str]) -> bool:

@@ -11,7 +11,7 @@ import re
 import socket
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Union
 
 from minibroker.cluster.data_dir import DEFAULT_NODE_ID
 from minibroker.cluster.nodes_file import NodesFile
@@ -22,12 +22,15 @@ from minibroker.server.remote.link import Address, Ask, Claim, Endpoint, LinkErr
 if TYPE_CHECKING:
     from minibroker.security.sasl.scram import ScramCredential
     from minibroker.server.remote.holder import Holder
+    from minibroker_container.zookeeper_meeting import ZooKeeper
 
 PAUSE_S: Final = 0.2
 ANNOUNCEMENT_INTERVAL_S: Final = 1.0
 _PATIENCE_S: Final = 10.0
 """Seconds to wait for a listed process whose name cannot be resolved, and for an answer of this one."""
 _ANSWER_TIMEOUT_S: Final = 2.0
+Place = Union["Voters", "ZooKeeper"]
+"""Where the brokers of a cluster meet."""
 _PROCESS: Final = re.compile(r"(?:(?P<id>\d+)@)?(?P<address>[^@]+)", re.ASCII)
 
 
@@ -96,34 +99,6 @@ async def ask(address: Address, question: Ask) -> Claim | None:
         if isinstance(claim, Claim):
             return claim
     return None
-
-
-class Place(Protocol):
-    """Where brokers meet."""
-
-    async def find_claims(self) -> Mapping[Address, Claim]:
-        """Return the claims of the processes at these addresses. No claim names another process as the holder."""
-        ...
-
-    async def claim_logs(self) -> bool:
-        """Try to become the holder, and return whether this broker is the holder now.
-
-        Raises:
-            OSError: The cluster has other brokers, and the place cannot be reached.
-        """
-        ...
-
-    async def read_users(self) -> Mapping[tuple[str, str], "ScramCredential"]:
-        """Return the credentials that the place has, by mechanism and user."""
-        ...
-
-    async def announce(self, node_id: int, endpoints: Mapping[str, Endpoint]) -> None:
-        """Keep telling the place about this broker, until the task is cancelled."""
-        ...
-
-    def close(self) -> None:
-        """Release all resources."""
-        ...
 
 
 class Meeting:
@@ -212,7 +187,7 @@ class Voters:
         self._patient_until = asyncio.get_running_loop().time() + patience_s
 
     async def find_claims(self) -> dict[Address, Claim]:
-        """Ask all processes, and the holders that they name."""
+        """Ask all processes, and the holders that they name. Return the answers by address."""
         addresses = {address: None for address, _ in self._processes}
         claims = await self._ask_all(addresses)
         holders = {claim.holder: None for claim in claims.values() if claim.holder is not None}
@@ -223,7 +198,7 @@ class Voters:
         return {address: claim for address, claim in zip(addresses, claims, strict=True) if claim is not None}
 
     async def claim_logs(self) -> bool:
-        """Offer this broker to the process that decides."""
+        """Offer this broker to the process that decides. Return whether this broker is the holder now."""
         own = self._registrar.claim
         if own.is_holder:
             return True

@@ -6,6 +6,7 @@ no ACLs, quorums or transactions on disk: every client has all rights, and the t
 
 import asyncio
 import contextlib
+import io
 import itertools
 import struct
 from collections.abc import Callable
@@ -80,14 +81,12 @@ class _Reader:
     """Reads the values of a request in Jute's encoding."""
 
     def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._position = 0
+        self._data = io.BytesIO(data)
 
     def _take(self, size: int) -> bytes:
-        taken = self._data[self._position : self._position + size]
-        if size < 0 or len(taken) < size:
+        taken = self._data.read(max(0, size))
+        if len(taken) != size:
             raise ZooKeeperError(Error.MARSHALLING_ERROR)
-        self._position += size
         return taken
 
     def read_int(self) -> int:
@@ -183,14 +182,16 @@ class Tree:
         now_ms = self._clock.now_ms()
         return _Node(data, owner, self.zxid, now_ms, self.zxid, now_ms, self.zxid)
 
-    def node(self, path: str) -> _Node:
+    def node(self, path: str, version: int = -1) -> _Node:
         """Return the node at a path.
 
         Raises:
-            ZooKeeperError: The node does not exist.
+            ZooKeeperError: There is none, or it has another version. -1 stands for any version.
         """
         if path not in self.nodes:
             raise ZooKeeperError(Error.NO_NODE)
+        if version not in (-1, self.nodes[path].version):
+            raise ZooKeeperError(Error.BAD_VERSION)
         return self.nodes[path]
 
     def watch(self, path: str, notify: Callable[[Event, str], None], *, children: bool = False) -> None:
@@ -244,9 +245,7 @@ class Tree:
         Raises:
             ZooKeeperError: The node does not exist, has another version, or has children.
         """
-        node = self.node(path)
-        _check_version(node, version)
-        if node.children:
+        if self.node(path, version).children:
             raise ZooKeeperError(Error.NOT_EMPTY)
         if path == "/":
             raise ZooKeeperError(Error.BAD_ARGUMENTS)
@@ -269,8 +268,7 @@ class Tree:
         Raises:
             ZooKeeperError: The node does not exist or has another version.
         """
-        node = self.node(path)
-        _check_version(node, version)
+        node = self.node(path, version)
         self.zxid += 1
         node.data, node.modified, node.modified_ms = data, self.zxid, self._clock.now_ms()
         node.version += 1
@@ -283,18 +281,12 @@ class Tree:
             self.delete(path)
 
 
-def _check_version(node: _Node, version: int) -> None:
-    if version not in (-1, node.version):
-        raise ZooKeeperError(Error.BAD_VERSION)
-
-
 class _Session:
     """A client's session, which outlives its connection by its timeout."""
 
     def __init__(self, session_id: int, timeout_ms: int) -> None:
         self.id = session_id
         self.timeout_ms = timeout_ms
-        self.password = session_id.to_bytes(16)
         self.writer: asyncio.StreamWriter | None = None
         self.expiry: Timer | None = None
 
@@ -340,19 +332,16 @@ class ZooKeeperServer:
         """Return the answer to a command of four letters (`org.apache.zookeeper.server.command`)."""
         count = len(self.tree.nodes)
         connections = sum(session.writer is not None for session in self._sessions.values())
-        if command == "ruok":
-            return "imok"
-        if command in {"srvr", "stat"}:
-            return (
-                f"Zookeeper version: {VERSION}\nConnections: {connections}\nOutstanding: 0\n"
-                f"Zxid: {self.tree.zxid:#x}\nMode: standalone\nNode count: {count}\n"
-            )
-        if command == "mntr":
-            return (
-                f"zk_version\t{VERSION}\nzk_server_state\tstandalone\nzk_znode_count\t{count}\n"
-                f"zk_num_alive_connections\t{connections}\n"
-            )
-        return "rw" if command == "isro" else f"{command} is not executed because it is not in the whitelist.\n"
+        statistics = (
+            f"Zookeeper version: {VERSION}\nConnections: {connections}\nOutstanding: 0\n"
+            f"Zxid: {self.tree.zxid:#x}\nMode: standalone\nNode count: {count}\n"
+        )
+        monitoring = (
+            f"zk_version\t{VERSION}\nzk_server_state\tstandalone\nzk_znode_count\t{count}\n"
+            f"zk_num_alive_connections\t{connections}\n"
+        )
+        answers = {"ruok": "imok", "isro": "rw", "srvr": statistics, "stat": statistics, "mntr": monitoring}
+        return answers.get(command, f"{command} is not executed because it is not in the whitelist.\n")
 
     async def _serve_session(self, request: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         session = self._connect(request, writer)
@@ -391,22 +380,18 @@ class ZooKeeperServer:
         fields.read_int()  # The version of the protocol. The last zxid that the client has seen follows.
         fields.read_long()
         timeout_ms, session_id, password = fields.read_int(), fields.read_long(), fields.read_buffer()
-        session = self._sessions.get(session_id)
+        session = self._sessions.get(session_id) if password == session_id.to_bytes(16, signed=True) else None
         if session_id == 0:
-            limited_ms = min(max(timeout_ms, _MIN_TIMEOUT_MS), _MAX_TIMEOUT_MS)
-            session = _Session(next(self._ids), limited_ms)
+            session = _Session(next(self._ids), min(max(timeout_ms, _MIN_TIMEOUT_MS), _MAX_TIMEOUT_MS))
             self._sessions[session.id] = session
-        elif session is not None and session.password != password:
-            session = None
-        if session is None:
-            writer.write(_buffer(_int(0) + _int(0) + _long(0) + _buffer(bytes(16)) + b"\0"))
-            return None
-        if session.writer is not None:
-            session.writer.transport.abort()
-        session.writer = writer
-        self._keep_alive(session)
-        answer = _int(0) + _int(session.timeout_ms) + _long(session.id) + _buffer(session.password) + b"\0"
+        granted = session or _Session(0, 0)
+        answer = _int(0) + _int(granted.timeout_ms) + _long(granted.id) + _buffer(granted.id.to_bytes(16)) + b"\0"
         writer.write(_buffer(answer))
+        if session is not None:
+            if session.writer is not None:
+                session.writer.transport.abort()
+            session.writer = writer
+            self._keep_alive(session)
         return session
 
     def _keep_alive(self, session: _Session) -> None:

@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from minibroker.clock import SystemClock
@@ -28,7 +28,6 @@ _LOGGER: Final = "org.apache.zookeeper.server.NIOServerCnxnFactory"
 _NOTICE: Final = "This is a small ZooKeeper of minibroker, which keeps its nodes in memory"
 _PORTS: Final = range(0x10000)
 _DEFAULT_PORT: Final = "2181"
-_ROOT: Final = ("brokers", "cluster", "controller")
 _FindNode = Callable[[str, str], list[str] | str | None]
 """Returns the result of the command `ls` or `get` for a path: names, data, or None if there is no such node."""
 _CONNECTED: Final = "\nWATCHER::\n\nWatchedEvent state:SyncConnected type:None path:null"
@@ -131,12 +130,8 @@ def _node_finder(servers: str, ends: contextlib.ExitStack) -> _FindNode:
     cluster.metadata([])
 
     def find(command: str, path: str) -> list[str] | str | None:
-        parts = [part for part in path.split("/") if part]
-        if command == "ls":
-            names = None if tree is None else tree.children(path)
-            return _list_children(cluster, parts) if names is None else names
-        text = None if tree is None else tree.text(path)
-        return _node_content(cluster, parts) if text is None else text
+        known = None if tree is None else tree.children(path) if command == "ls" else tree.text(path)
+        return _find_in_metadata(_metadata_nodes(cluster), command, path) if known is None else known
 
     return find
 
@@ -154,45 +149,25 @@ def _run_command(find: _FindNode, words: Sequence[str]) -> int:
     return 0
 
 
-def _list_children(cluster: Cluster, parts: Sequence[str]) -> list[str] | None:
-    match list(parts):
-        case []:
-            return list(_ROOT)
-        case ["brokers"]:
-            return ["ids", "topics"]
-        case ["brokers", "ids"]:
-            return [str(broker.node_id) for broker in cluster.brokers()]
-        case ["brokers", "topics"]:
-            return sorted(topic.name for topic in cluster.metadata().topics if topic.name)
-        case ["cluster"]:
-            return ["id"]
-        case _:
-            return None if _node_content(cluster, parts) is None else []
+def _find_in_metadata(nodes: Mapping[str, str], command: str, path: str) -> list[str] | str | None:
+    if command == "get" or path not in nodes:
+        return nodes.get(path)
+    start = path.removesuffix("/") + "/"
+    return sorted(
+        {node.removeprefix(start).partition("/")[0] for node in nodes if node.startswith(start) and node != start}
+    )
 
 
-def _node_content(cluster: Cluster, parts: Sequence[str]) -> str | None:
-    match list(parts):
-        case ["brokers", "ids", node_id]:
-            return _broker_json(cluster, node_id)
-        case ["brokers", "topics", name]:
-            return _topic_json(cluster, name)
-        case ["cluster", "id"]:
-            return compact_json({"version": "1", "id": cluster.cluster_id or ""})
-        case ["controller"]:
-            return compact_json(
-                {"version": 2, "brokerid": cluster.controller_id, "timestamp": "0", "kraftControllerEpoch": -1}
-            )
-        case _:
-            return None
-
-
-def _broker_json(cluster: Cluster, node_id: str) -> str | None:
-    broker = next((candidate for candidate in cluster.brokers() if str(candidate.node_id) == node_id), None)
-    if broker is None:
-        return None
+def _metadata_nodes(cluster: Cluster) -> dict[str, str]:
+    """Return the data of the nodes that Kafka would have in ZooKeeper, by path."""
+    controller = {"version": 2, "brokerid": cluster.controller_id, "timestamp": "0", "kraftControllerEpoch": -1}
+    contents: dict[str, object] = {
+        "/cluster/id": {"version": "1", "id": cluster.cluster_id or ""},
+        "/controller": controller,
+    }
     protocol = cluster.settings.protocol
-    return compact_json(
-        {
+    for broker in cluster.brokers():
+        contents[f"/brokers/ids/{broker.node_id}"] = {
             "listener_security_protocol_map": {protocol: protocol},
             "endpoints": [f"{protocol}://{broker.host}:{broker.port}"],
             "jmx_port": -1,
@@ -202,13 +177,9 @@ def _broker_json(cluster: Cluster, node_id: str) -> str | None:
             "port": broker.port,
             "version": 5,
         }
-    )
-
-
-def _topic_json(cluster: Cluster, name: str) -> str | None:
-    try:
-        (topic,) = cluster.topics([name])
-    except ToolError:
-        return None
-    replicas = {str(partition.partition_index): partition.replica_nodes for partition in topic.partitions}
-    return compact_json({"partitions": replicas, "adding_replicas": {}, "removing_replicas": {}, "version": 3})
+    for topic in cluster.metadata().topics:
+        replicas = {str(partition.partition_index): partition.replica_nodes for partition in topic.partitions}
+        content = {"partitions": replicas, "adding_replicas": {}, "removing_replicas": {}, "version": 3}
+        contents[f"/brokers/topics/{topic.name}"] = content
+    parents = dict.fromkeys(("/", "/brokers", "/brokers/ids", "/brokers/topics", "/cluster"), "null")
+    return parents | {path: compact_json(content) for path, content in contents.items()}

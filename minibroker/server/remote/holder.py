@@ -7,6 +7,7 @@ arrive over connections of their own, and are served like those of this process.
 
 import asyncio
 import contextlib
+import itertools
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -188,7 +189,8 @@ class Holder:
             RegistrationError: The holder has the id, or a listener cannot be served.
         """
         cluster = self._core.cluster
-        node_id = message.node_id if message.node_id >= 0 else self._free_id()
+        free_ids = (node_id for node_id in itertools.count(_FIRST_GENERATED_ID) if node_id not in cluster.nodes)
+        node_id = message.node_id if message.node_id >= 0 else next(free_ids)
         if node_id == cluster.first.id:
             raise RegistrationError(
                 f"node.id {node_id} is that of the broker with the logs; each broker must have its own"
@@ -203,12 +205,6 @@ class Holder:
         quotas = ConnectionQuotas(self._server.services, node_id, tuple(message.endpoints))
         listener = node.listener = NodeListener(_refuse, quotas, self._core.clock, self._core.advice)
         return node, listener
-
-    def _free_id(self) -> int:
-        node_id = _FIRST_GENERATED_ID
-        while node_id in self._core.cluster.nodes:
-            node_id += 1
-        return node_id
 
     def _security_of(self, name: str, protocol: str) -> "ListenerSecurity | None":
         """Return the security of a member's listener, from the configuration of this process.
@@ -301,6 +297,8 @@ class LinkPort:
         self._server: asyncio.Server | None = None
         self._silent: dict[asyncio.StreamWriter, None] = {}
         self._tasks: set[asyncio.Task[None] | None] = set()
+        self._entering = 0
+        """The number of accepted connections that are not served yet."""
         self.port = port
 
     async def open(self) -> None:
@@ -310,44 +308,49 @@ class LinkPort:
             OSError: The address is not available.
         """
         try:
-            self._server = await asyncio.start_server(self._handle, self._host, self.port)
+            self._server = await asyncio.get_running_loop().create_server(self._accept, self._host, self.port)
         except OSError as error:
             raise cannot_listen(self._host, self.port, error) from None
         self.port = self._server.sockets[0].getsockname()[1]
 
+    def _accept(self) -> asyncio.StreamReaderProtocol:
+        self._entering += 1
+        return asyncio.StreamReaderProtocol(asyncio.StreamReader(), self._handle)
+
     async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._entering -= 1
         task = asyncio.current_task()
         self._tasks.add(task)
         self._silent[writer] = None
         if len(self._silent) > _MAX_SILENT_CONNECTIONS:
             next(iter(self._silent)).transport.abort()
         try:
-            with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError):
-                if self._serve is not None and await reader.readexactly(len(link.GREETING)) == link.GREETING:
-                    del self._silent[writer]
-                    await self._serve_message(self._serve, reader, writer)
-                else:
-                    while await reader.read(1 << 16):
-                        pass
+            if self._serve is not None and await reader.readexactly(len(link.GREETING)) == link.GREETING:
+                del self._silent[writer]
+                async with asyncio.timeout(_GREETING_TIMEOUT_S):
+                    message = await link.read_message(reader, link.MAX_REQUEST_BYTES)
+                await self._serve(message, reader, writer)
+            else:
+                while await reader.read(1 << 16):
+                    pass
+        except LinkError as error:
+            writer.write(link.encode(link.Refusal(str(error), isinstance(error, RegistrationError))))
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # The connection ends in any case.
         finally:
             self._silent.pop(writer, None)
             self._tasks.discard(task)
             writer.close()
 
-    async def _serve_message(
-        self, serve: ServeLink, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        try:
-            async with asyncio.timeout(_GREETING_TIMEOUT_S):
-                message = await link.read_message(reader, link.MAX_REQUEST_BYTES)
-            await serve(message, reader, writer)
-        except LinkError as error:
-            writer.write(link.encode(link.Refusal(str(error), isinstance(error, RegistrationError))))
-            await writer.drain()
-
     async def close(self) -> None:
         """Stop listening, and wait until all connections have ended."""
         if self._server is not None:
+            # asyncio never closes a connection that it has just accepted when its server is closed.
+            for listening in self._server.sockets:
+                asyncio.get_running_loop().remove_reader(listening.fileno())
+            await asyncio.sleep(0)
+            while self._entering:  # noqa: ASYNC110 - they enter within a few rounds of the loop
+                await asyncio.sleep(0)
             self._server.close()
         tasks = [task for task in self._tasks if task is not None]
         for task in tasks:

@@ -207,8 +207,10 @@ class Member:
                     raise
                 except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
                     _logger.info("The link to the broker with the logs has ended: %s", error or type(error).__name__)
-                if self._is_attached:
-                    await self._detach()
+                if self._is_attached:  # Answer clients from the last state, until the holder is back.
+                    self._is_attached = False
+                    await self._close()
+                    await self._start_server()
                 await asyncio.sleep(_RETRY_S)
         finally:
             await self._close()
@@ -266,30 +268,8 @@ class Member:
             writer.write(link.encode(Heartbeat()))
             await asyncio.sleep(interval_s)
 
-    async def _detach(self) -> None:
-        """Answer clients from the last state, until the holder is back."""
-        self._is_attached = False
-        await self._close()
-        await self._start_server()
-        assert self._server is not None
-        assert self._state is not None
-        core = self._server.services.core
-        for topic in core.topics:
-            for partition in topic.partitions:
-                partition.leader = None
-            topic.mark_changed()
-        core.cluster.controller = None
-        faults = registry.faults_of(self._server.services)
-        for key in (route.key for route in ROUTES):
-            if key not in _ANSWERED:
-                error = _ERRORS.get(key, ErrorCode.NOT_CONTROLLER)
-                # A Fetch response has the error in each partition, so that consumers look up the leaders again.
-                pattern = "*" if error == ErrorCode.NOT_LEADER_OR_FOLLOWER else None
-                with contextlib.suppress(ValueError):  # Some APIs have no response that could carry an error.
-                    faults.add(Fault(api=key.message, topic=pattern, error=error))
-
     async def _start_server(self) -> None:
-        """Start a server on the state of the cluster, without records.
+        """Start a server that answers clients from the state of the cluster, without leaders and controller.
 
         Raises:
             OSError: An address is not available.
@@ -317,6 +297,19 @@ class Member:
             node.is_up = True
             for name, endpoint in endpoints.items():
                 node.endpoints[name] = ListenerEndpoint((endpoint.host, endpoint.port), endpoint.port)
+        for topic in server.services.core.topics:
+            for partition in topic.partitions:
+                partition.leader = None
+            topic.mark_changed()
+        server.services.core.cluster.controller = None
+        faults = registry.faults_of(server.services)
+        for key in (route.key for route in ROUTES):
+            if key not in _ANSWERED:
+                error = _ERRORS.get(key, ErrorCode.NOT_CONTROLLER)
+                # A Fetch response has the error in each partition, so that consumers look up the leaders again.
+                pattern = "*" if error == ErrorCode.NOT_LEADER_OR_FOLLOWER else None
+                with contextlib.suppress(ValueError):  # Some APIs have no response that could carry an error.
+                    faults.add(Fault(api=key.message, topic=pattern, error=error))
         await server.start()
         self._server = server
         self.listeners = server.listeners  # From now on, a port that the system selected stays the same.
