@@ -101,6 +101,7 @@ class Relay(asyncio.StreamReaderProtocol):
         self._node_id = node_id
         self._listener = listener
         self._client: asyncio.Transport | None = None
+        self._relaying: asyncio.Task[None] | None = None
 
     @property
     def is_open(self) -> bool:
@@ -123,25 +124,33 @@ class Relay(asyncio.StreamReaderProtocol):
         """Forward bytes in both directions until either side closes its connection."""
         tls = client.get_extra_info("ssl_object")
         certificate = None if tls is None else tls.getpeercert(binary_form=True)
-        peer, dialed = client.get_extra_info("peername")[:2], client.get_extra_info("sockname")[:2]
-        message = Connect(self._node_id, self._listener, peer, dialed, (certificate or b"").hex())
-        with contextlib.suppress(OSError):
-            reader, writer = await asyncio.open_connection(*self._holder)
-            with contextlib.closing(writer):
-                writer.write(link.GREETING + link.encode(message))
-                if await reader.read(len(link.ACCEPTED)) == link.ACCEPTED:
-                    await asyncio.gather(_forward(client_reader, writer), _forward(reader, client))
-        client.close()
+        # A client that has left already has no address.
+        peer, dialed = (client.get_extra_info(name) or ("", 0) for name in ("peername", "sockname"))
+        message = Connect(self._node_id, self._listener, peer[:2], dialed[:2], (certificate or b"").hex())
+        self._relaying = asyncio.current_task()
+        try:
+            if not client.is_closing():
+                reader, writer = await asyncio.open_connection(*self._holder)
+                with contextlib.closing(writer):
+                    writer.write(link.GREETING + link.encode(message))
+                    if await reader.read(len(link.ACCEPTED)) == link.ACCEPTED:
+                        await asyncio.gather(_forward(client_reader, writer), _forward(reader, client))
+        except (OSError, asyncio.CancelledError):
+            pass  # The client connects again.
+        finally:
+            client.close()
+            self._connections.discard(cast("Connection", self))
 
     def abort(self) -> None:
         """Abort the connection."""
         if self._client is not None:
             self._client.abort()
+        if self._relaying is not None:
+            self._relaying.cancel()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Release the permit. The connection to the holder ends, too."""
         super().connection_lost(exc)
-        self._connections.discard(cast("Connection", self))
         self._permit.release()
 
 
