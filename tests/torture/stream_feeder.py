@@ -68,7 +68,7 @@ class StreamFeeder(BackgroundProducer):
             self._send(self._plain, values)
             while self._plain.flush(0.1) and not self.is_closed:
                 pass
-        elif self._rng.random() < _DOOMED:
+        elif not self.aborted or self._rng.random() < _DOOMED:  # A short run has an aborted transaction, too.
             self._transact([value + DOOMED for value in values], commit=False)
             self.aborted += 1
         elif self._transact(values, commit=True):
