@@ -83,6 +83,7 @@ _MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
 # Variables that Kubernetes and container links set for a service named kafka or minibroker.
 _SERVICE_LINKS = re.compile(r"(KAFKA|MINIBROKER)_(SERVICE_HOST|SERVICE_PORT|PORT)(_\w+)?")
 _REDPANDA_START = re.compile(r"((rpk\s+)?redpanda\s+)?start(?=\s|$)")
+_RPK_COMMANDS = ("acl", "cluster", "group", "profile", "security", "topic")
 _HIDDEN = "[hidden]"
 """The text that Kafka shows in place of passwords."""
 # These configs are passed as separate command-line options, so they are not passed on as configs.
@@ -295,7 +296,8 @@ def _find_command(environment: Mapping[str, str], arguments: Sequence[str]) -> l
         # A list in a Compose file begins with one of these commands, perhaps with options in the same item.
         if (match := _REDPANDA_START.match(arguments[0])) is not None:
             return ["redpanda", "start", *filter(None, [arguments[0][match.end() :].strip()]), *arguments[1:]]
-        return [*start, *arguments]
+        # The entry point of Redpanda's image is rpk.
+        return ["rpk", *arguments] if arguments[0] in _RPK_COMMANDS else [*start, *arguments]
     return ["start-kafka.sh", *arguments] if environment.get("CUSTOM_INIT_SCRIPT") else None
 
 

@@ -28,7 +28,10 @@ def test_the_engine_reports_a_broker_that_clients_can_use_as_healthy(boxes: Call
 def test_a_container_that_waits_for_ever_is_healthy_once_its_start_period_is_over(
     boxes: Callable[..., Container],
 ) -> None:
-    wait_until_healthy(boxes(command=["tail", "-f", "/dev/null"]))
+    box = boxes(command=["tail", "-f", "/dev/null"])
+    wait_until_healthy(box)
+    starting = "exec -a 'python bin/entrypoint.py' sleep inf >/dev/null 2>&1 & minibroker-health; echo $?; kill $!"
+    assert box.execute(["bash", "-c", starting]).stdout == "no broker runs in this container\n1\n"
 
 
 def test_a_broker_that_has_been_stopped_in_a_container_is_not_healthy(boxes: Callable[..., Container]) -> None:

@@ -125,6 +125,7 @@ def test_options_of_public_files_count_without_a_remark(arguments: list[str], ex
 def test_a_command_may_be_one_item_and_leave_out_its_program(start: list[str], command: list[str]) -> None:
     found = entrypoint.container_command({}, start, entrypoint.hide_secrets)
     assert found == ["redpanda", "start", *command]
+    assert entrypoint.container_command({}, ["topic", "list"], entrypoint.hide_secrets) == ["rpk", "topic", "list"]
     for other in (["redpanda", "start", "--smp", "1"], ["starter"], ["redpanda-tool", "x"]):
         assert entrypoint.container_command({}, other, entrypoint.hide_secrets) == other
 

@@ -33,6 +33,48 @@ services:
       KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR: 1
     volumes: ["./secrets:/etc/kafka/secrets"]
 """
+CONFLUENTS_CLUSTER = """
+x-broker: &broker
+  image: confluentinc/cp-kafka:7.9.0
+  volumes: ["./secrets:/etc/kafka/secrets"]
+x-environment: &environment
+  KAFKA_PROCESS_ROLES: broker,controller
+  KAFKA_CONTROLLER_QUORUM_VOTERS: 1@kafka-1:29093,2@kafka-2:29093,3@kafka-3:29093
+  KAFKA_CONTROLLER_LISTENER_NAMES: CONTROLLER
+  KAFKA_LISTENERS: CONTROLLER://:29093,SSL://:9093,SASL_SSL://:9094
+  KAFKA_INTER_BROKER_LISTENER_NAME: SSL
+  KAFKA_SASL_ENABLED_MECHANISMS: PLAIN
+  KAFKA_OPTS: -Djava.security.auth.login.config=/etc/kafka/secrets/jaas.conf
+  KAFKA_SSL_CLIENT_AUTH: required
+  KAFKA_SSL_KEYSTORE_FILENAME: keystore.p12
+  KAFKA_SSL_KEYSTORE_CREDENTIALS: credentials
+  KAFKA_SSL_KEY_CREDENTIALS: credentials
+  KAFKA_SSL_TRUSTSTORE_FILENAME: truststore.p12
+  KAFKA_SSL_TRUSTSTORE_CREDENTIALS: credentials
+  CLUSTER_ID: MkU3OEVBNTcwNTJENDM2Qk
+services:
+  kafka-1:
+    <<: *broker
+    ports: ["127.0.0.1:19093:9093", "127.0.0.1:19094:9094"]
+    environment:
+      <<: *environment
+      KAFKA_NODE_ID: 1
+      KAFKA_ADVERTISED_LISTENERS: SSL://localhost:19093,SASL_SSL://localhost:19094
+  kafka-2:
+    <<: *broker
+    ports: ["127.0.0.1:29093:9093", "127.0.0.1:29094:9094"]
+    environment:
+      <<: *environment
+      KAFKA_NODE_ID: 2
+      KAFKA_ADVERTISED_LISTENERS: SSL://localhost:29093,SASL_SSL://localhost:29094
+  kafka-3:
+    <<: *broker
+    ports: ["127.0.0.1:39093:9093", "127.0.0.1:39094:9094"]
+    environment:
+      <<: *environment
+      KAFKA_NODE_ID: 3
+      KAFKA_ADVERTISED_LISTENERS: SSL://localhost:39093,SASL_SSL://localhost:39094
+"""
 APACHE = """
 services:
   kafka:
@@ -100,11 +142,20 @@ def secrets(tmp_path: Path) -> Path:
     return folder
 
 
-def started(engine: Engine, tmp_path: Path, text: str) -> Project:
+def started(engine: Engine, tmp_path: Path, text: str, *, waits: bool = False) -> Project:
     """Return the project of a file, in which only the image's name changes."""
     path = tmp_path / "compose.yaml"
     path.write_text(re.sub("image: .*", f"image: {IMAGE}", text))
-    return Project(engine, path, waits=False)
+    return Project(engine, path, waits=waits)
+
+
+def mutual(secrets: Path) -> list[str]:
+    """Return the settings of a client that has a certificate."""
+    return [
+        f"ssl.ca.location={secrets / 'ca.pem'}",
+        f"ssl.keystore.location={secrets / 'client.keystore.p12'}",
+        f"ssl.keystore.password={PASSWORD}",
+    ]
 
 
 def login(mechanism: str, user: str) -> list[str]:
@@ -129,15 +180,19 @@ def test_confluents_variables_serve_tls_and_plain_logins(engine: Engine, tmp_pat
 def test_apaches_variables_serve_tls_with_certificates_of_clients(
     engine: Engine, tmp_path: Path, secrets: Path
 ) -> None:
-    mutual = [
-        "bootstrap.servers=localhost:9092",
-        "security.protocol=SSL",
-        f"ssl.ca.location={secrets / 'ca.pem'}",
-        f"ssl.keystore.location={secrets / 'client.keystore.p12'}",
-        f"ssl.keystore.password={PASSWORD}",
-    ]
     with started(engine, tmp_path, APACHE) as project:
-        assert consume(project, *mutual) == ["localhost:9092/1", "consumed a new order"]
+        lines = consume(project, "bootstrap.servers=localhost:9092", "security.protocol=SSL", *mutual(secrets))
+        assert lines == ["localhost:9092/1", "consumed a new order"]
+
+
+@pytest.mark.torture  # members with TLS in one process: tests/broker/server/test_remote.py
+def test_each_broker_of_a_cluster_serves_tls_and_logins(engine: Engine, tmp_path: Path, secrets: Path) -> None:
+    with started(engine, tmp_path, CONFLUENTS_CLUSTER, waits=True) as project:
+        for port, settings in ((9093, ["security.protocol=SSL"]), (9094, login("PLAIN", "alice"))):
+            for first in (30000, 10000):
+                lines = consume(project, f"bootstrap.servers=localhost:{first + port}", *settings, *mutual(secrets))
+                brokers = " ".join(f"localhost:{10000 * number + port}/{number}" for number in (1, 2, 3))
+                assert lines == [brokers, "consumed a new order"]
 
 
 @pytest.mark.parametrize(("mechanism", "user"), [("PLAIN", "alice"), ("SCRAM-SHA-512", "bob")])

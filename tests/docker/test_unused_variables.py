@@ -66,6 +66,7 @@ UNNAMED: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("the scripts of Strimzi", {"STRIMZI_KAFKA_GC_LOG_ENABLED": "false", "STRIMZI_JAVA_OPTS": "-Xmx1G"}),
     ("HTTP ports of cp-server", {"KAFKA_CONFLUENT_HTTP_SERVER_LISTENERS": "http://0.0.0.0:8091"}),
     ("rpk", {"RPK_BROKERS": "localhost:9092", "REDPANDA_BROKERS": "localhost:9092"}),
+    ("a place to meet", {"MINIBROKER_MEET": "zookeeper://localhost:2181"}),
     ("an empty value", {"CONFLUENT_METRICS_ENABLE": "", "SCHEMA_REGISTRY_HOST_NAME": ""}),
     (
         "service links of Kubernetes and of containers",
