@@ -37,7 +37,7 @@ def consume(project: Project, *settings: str) -> list[str]:
     ("name", "service", "brokers"),
     [
         ("compose.yaml", "broker", "localhost:9092/1"),
-        ("compose.spark.yaml", "broker", "localhost:9092/1"),
+        pytest.param("compose.spark.yaml", "broker", "localhost:9092/1", marks=pytest.mark.torture),
         ("compose.cluster.yaml", "brokers", "localhost:9092/1 localhost:9093/2 localhost:9094/3"),
     ],
 )
