@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from minibroker.broker import Broker
 
 _ZOOKEEPER: Final = "zookeeper://"
-_ANY_HOST: Final = "0.0.0.0"  # noqa: S104 - the other containers reach it
 _logger: Final = logging.getLogger("minibroker")
 
 
@@ -77,7 +76,7 @@ class _Cluster:
         self._registrar = Registrar(
             -1 if self._node_id is None else self._node_id, is_holder=self._nodes_file.is_holder
         )
-        host, port = (_ANY_HOST, 0) if link_address is None else parse_address(link_address, "--link")
+        host, port = (None, 0) if link_address is None else parse_address(link_address, "--link")
         self._link = LinkPort(host, port, self._registrar.serve)
         self._place: Place | None = None
         self._announcing: asyncio.Future[None] | None = None

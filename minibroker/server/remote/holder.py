@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import itertools
 import os
+import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -283,7 +284,7 @@ class LinkPort:
     """A port for the other processes of a cluster. A client that does not send their greeting gets no answer.
 
     Args:
-        host: The address to listen on.
+        host: The address to listen on, or None for all addresses, of IPv4 and IPv6.
         port: The port; 0 selects a free one.
         serve: Serves a connection after its first message. None never answers.
 
@@ -291,7 +292,7 @@ class LinkPort:
         port: The port that is open.
     """
 
-    def __init__(self, host: str, port: int, serve: ServeLink | None) -> None:
+    def __init__(self, host: str | None, port: int, serve: ServeLink | None) -> None:
         self._host = host
         self._serve = serve
         self._server: asyncio.Server | None = None
@@ -307,10 +308,17 @@ class LinkPort:
         Raises:
             OSError: The address is not available.
         """
-        try:
-            self._server = await asyncio.get_running_loop().create_server(self._accept, self._host, self.port)
-        except OSError as error:
-            raise cannot_listen(self._host, self.port, error) from None
+        loop = asyncio.get_running_loop()
+        if self._host is None:
+            has_both = socket.has_dualstack_ipv6()
+            family = socket.AF_INET6 if has_both else socket.AF_INET
+            opened = socket.create_server(("", self.port), family=family, dualstack_ipv6=has_both)
+            self._server = await loop.create_server(self._accept, sock=opened)
+        else:
+            try:
+                self._server = await loop.create_server(self._accept, self._host, self.port)
+            except OSError as error:
+                raise cannot_listen(self._host, self.port, error) from None
         self.port = self._server.sockets[0].getsockname()[1]
 
     def _accept(self) -> asyncio.StreamReaderProtocol:
