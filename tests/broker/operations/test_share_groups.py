@@ -72,7 +72,7 @@ def test_a_wait_for_a_group_ends_when_it_is_done_with_all_records(broker: Broker
 
 def test_a_group_that_has_not_begun_to_read_is_not_caught_up(broker: Broker) -> None:
     broker.produce("jobs", "a")
-    broker.faults.add(api="ShareFetch", delay_ms=3_600_000)
+    broker.faults.add(api="ShareFetch", error="COORDINATOR_LOAD_IN_PROGRESS")
     with sharer(broker):
         broker.group("g").wait_until_stable(members=1)
         with pytest.raises(WaitTimeoutError, match="jobs-0: no member has begun to read, end 1"):
