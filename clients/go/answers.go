@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (f933a1d0bce36e87): change that. DO NOT EDIT.
+// Made by `make clients`, from the OpenAPI document (44d0666a2902d254): change that. DO NOT EDIT.
 
 package control
 

@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (2eb3ce95a86f3939): change that.
+// Made by `make clients`, from the OpenAPI document (3a4bd14f766e203b): change that.
 import type { ConsumedRecord, Fault } from "./index.js";
 
 /** An assigned partition. */

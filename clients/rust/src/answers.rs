@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (a57c606d28c3f51f): change that.
+// Made by `make clients`, from the OpenAPI document (82b17324ad1ead28): change that.
 use std::collections::BTreeMap;
 
 use serde::Deserialize;

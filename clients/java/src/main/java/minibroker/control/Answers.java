@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (18d73c109457826a): change that.
+// Made by `make clients`, from the OpenAPI document (773e809234031348): change that.
 package minibroker.control;
 
 import java.util.List;
