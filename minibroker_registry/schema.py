@@ -1,10 +1,12 @@
 """What the registry expects of a schema format.
 
-Each format has a module with a function `parse(text, references, *, is_new=True)`, which returns a `Parsed`. The argument
-`references` maps the name of each reference to its text. A name is the full name in Avro, the URI of `$ref` in JSON
-Schema, and the import path in Protobuf. References of references are included, dependencies first. With `is_new=False`
-the schema comes from the topic. Mistakes that are refused in new schemas only, such as an Avro default of the wrong type,
-are accepted then.
+Each format has a module with a function `parse(text, references, *, is_new=True)`, which returns a `Parsed`.
+
+The argument `references` maps the name of each reference to its text. A name is the full name in Avro, the URI of
+`$ref` in JSON Schema, and the import path in Protobuf. References of references are included, dependencies first.
+
+With `is_new=False` the schema comes from the topic. Mistakes that are refused in new schemas only, such as an Avro
+default of the wrong type, are accepted then.
 """
 
 from abc import ABC, abstractmethod
