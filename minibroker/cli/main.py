@@ -1,4 +1,4 @@
-"""The entry point of the command line: `minibroker serve`, `lab`, `dump`, `trace`, `grade` and `certificates`."""
+"""The entry point of the command line: `minibroker serve`, `lab`, `dump`, `trace`, `grade`, `registry` ..."""
 
 import argparse
 import asyncio
@@ -34,6 +34,7 @@ with lazy:
     from minibroker.server.inspection import recording
     from minibroker_container import cluster as container_cluster
     from minibroker_container import ports
+    from minibroker_registry import command as registry_command
     from minibroker_storage import files, installation_hints
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ def make_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         (dump, "dump", "print the content of log files"),
         (trace, "trace", "show the requests and responses between clients and brokers"),
         (grade, "grade", "check any broker, stage by stage"),
+        (registry_command, "registry", "serve a schema registry for any Kafka"),
         (certificates, "certificates", "write certificates for TLS in tests"),
     ):
         command = commands.add_parser(name, help=text)
@@ -208,6 +210,7 @@ def _create_broker(options: argparse.Namespace) -> "Broker":
             journal=options.journal,
             control=options.control,
             page=options.page,
+            registry=options.registry,
             control_token=_token(options),
         )
     for caught_warning in caught:
@@ -263,6 +266,8 @@ def _ready_text(broker: "Broker", options: argparse.Namespace) -> str:
         text += f" control={broker.control_url}"
     if options.page:
         text += f" page={broker.page_url}{lesson_path(options)}"
+    if options.registry:
+        text += f" registry={broker.registry_url}"
     if len(broker.asynchronous.listener_names) > 1:
         text += f" listeners={_format_listeners(broker)}"
     return text
@@ -352,6 +357,8 @@ def _banner_rows(broker: "Broker", options: argparse.Namespace) -> dict[str, str
         rows["control plane"] = broker.control_url
     if options.page:
         rows["page"] = broker.page_url + lesson_path(options)
+    if options.registry:
+        rows["schema registry"] = broker.registry_url
     rows["to stop it"] = "Ctrl-C"
     return rows
 

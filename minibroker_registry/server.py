@@ -1,0 +1,85 @@
+"""The HTTP server of a registry. Its application is loaded when the first client connects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from minibroker.config.addresses import is_loopback
+from minibroker.control.http_server import HttpServer
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker.security import settings as security_settings
+    from minibroker.security.tls import contexts
+    from minibroker_registry import application, broker_log, registry
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from minibroker.config import BrokerConfig
+    from minibroker.operations.asynchronous import AsyncOperations
+    from minibroker_registry.registry import SchemaLog
+
+
+class RegistryServer(HttpServer):
+    """A registry. It listens once it is created, and serves from `start` to `stop`.
+
+    Args:
+        address: The host and the port, where port 0 picks a free port.
+        token: What requests must be authorized with, or None.
+        default_level: The compatibility level while none is configured.
+        tls: The configuration of TLS, in which the registry is the listener `registry`, or None for plain HTTP.
+
+    Raises:
+        ValueError: The certificate cannot be used.
+        OSError: The address cannot be bound.
+        ModuleNotFoundError: uvicorn is not installed.
+    """
+
+    purpose = "the registry"
+    option = "--registry"
+
+    def __init__(
+        self, address: tuple[str, int], token: str | None, default_level: str, tls: BrokerConfig | None = None
+    ) -> None:
+        super().__init__(address)
+        if tls is not None:
+            settings = security_settings.ListenerSettings(tls, "registry")
+            self.tls = contexts.server_context(settings, may_ask=False)
+        self._token = token
+        self._default_level = default_level
+        self._watched_by: asyncio.AbstractEventLoop | None = None
+        self._make_log: Callable[[], SchemaLog] | None = None
+
+    def start(self, broker: AsyncOperations, loop: asyncio.AbstractEventLoop) -> None:
+        """Serve the registry of a broker that runs on `loop`, as soon as a client connects."""
+        self._make_log = lambda: broker_log.BrokerLog(broker, loop)
+        self._watched_by = loop
+        loop.add_reader(self._socket, self._begin_once)
+
+    def serve(self, log: SchemaLog) -> None:
+        """Serve a registry on a topic."""
+        self._make_log = lambda: log
+        self.begin()
+
+    def _begin_once(self) -> None:
+        self._stop_watching()
+        self.begin()
+
+    def _stop_watching(self) -> None:
+        if self._watched_by is not None:
+            self._watched_by.remove_reader(self._socket)
+            self._watched_by = None
+
+    async def stop(self) -> None:
+        """Answer the waiting requests and stop serving. Runs on the broker's loop without blocking it."""
+        self._stop_watching()
+        await super().stop()
+
+    def make_app(self) -> application.Application:
+        """Return the application of a registry whose state is empty until the first request."""
+        assert self._make_log is not None
+        own_host = self.host if self._token is None and is_loopback(self.host) else None
+        served = registry.Registry(self._make_log(), self._default_level)
+        return application.Application(served, self._token, own_host)
