@@ -9,7 +9,6 @@ from minibroker.control.http_server import HttpServer
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
-    from minibroker.security import settings as security_settings
     from minibroker.security.tls import contexts
     from minibroker_registry import application, broker_log, registry
 
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from minibroker.config import BrokerConfig
     from minibroker.operations.asynchronous import AsyncOperations
+    from minibroker.security.settings import ListenerSettings
     from minibroker_registry.registry import SchemaLog
 
 
@@ -29,7 +28,7 @@ class RegistryServer(HttpServer):
         address: The host and the port, where port 0 picks a free port.
         token: What requests must be authorized with, or None.
         default_level: The compatibility level while none is configured.
-        tls: The configuration of TLS, in which the registry is the listener `registry`, or None for plain HTTP.
+        tls: The settings of the listener whose certificate is used, or None for plain HTTP.
 
     Raises:
         ValueError: The certificate cannot be used.
@@ -41,12 +40,11 @@ class RegistryServer(HttpServer):
     option = "--registry"
 
     def __init__(
-        self, address: tuple[str, int], token: str | None, default_level: str, tls: BrokerConfig | None = None
+        self, address: tuple[str, int], token: str | None, default_level: str, tls: ListenerSettings | None = None
     ) -> None:
+        context = None if tls is None else contexts.server_context(tls, may_ask=False)
         super().__init__(address)
-        if tls is not None:
-            settings = security_settings.ListenerSettings(tls, "registry")
-            self.tls = contexts.server_context(settings, may_ask=False)
+        self.tls = context
         self._token = token
         self._default_level = default_level
         self._watched_by: asyncio.AbstractEventLoop | None = None

@@ -17,6 +17,7 @@ from minibroker_protocol.lazy_imports import lazy
 with lazy:
     from minibroker import control as control_module
     from minibroker.operations.seeding import seed_file
+    from minibroker.security import settings as security_settings
     from minibroker_lab import page as page_module
     from minibroker_registry import server as registry_server
     from minibroker_storage import installation_hints
@@ -120,12 +121,14 @@ class CheckedOptions:
         """
         if self._registry is None:
             return None
+        secure = [listener.name for listener in self.listeners if listener.protocol.endswith("SSL")]
+        name = secure[0] if secure else self.listeners[0].name
         try:
             return registry_server.RegistryServer(
                 self._registry,
                 self.config.optional_text("minibroker.registry.token"),
                 self.config.text("minibroker.registry.compatibility.level"),
-                self.config if self._has_secure_registry else None,
+                security_settings.ListenerSettings(self.config, name) if self._has_secure_registry else None,
             )
         except ModuleNotFoundError as error:
             raise ValueError(f"registry: {installation_hints.missing(error.name, 'registry')}") from None

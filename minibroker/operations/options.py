@@ -100,7 +100,7 @@ class BrokerOptions(TypedDict, total=False):
     """Whether a schema registry is served (docs/registry.md), or HOST:PORT for it. It needs the extra `registry`.
 
     True and port 0 pick a free loopback port; `registry_url` has it. With `https://HOST:PORT` it uses the certificate
-    of `security` or of `ssl.keystore.location`.
+    of the first listener with TLS.
     """
     timeout: float
     """Default timeout of methods such as `expect`, in seconds. Default: 10. A negative value raises ValueError."""
