@@ -9,14 +9,17 @@ from typing import Any, Final
 from urllib.parse import parse_qs, unquote
 
 from minibroker.control.web_pages import refusal_of
-from minibroker_registry import subjects
+from minibroker_registry import errors, subjects
 from minibroker_registry.errors import RegistryError
 from minibroker_registry.registry import Registry
 from minibroker_registry.routes import ROUTES, Handler, RawText, Request
 
 _logger: Final = logging.getLogger(__name__)
-MAX_BODY_BYTES: Final = 12 << 20
-"""The largest body that is accepted. Parsing a larger one would hold the GIL and delay Kafka's clients."""
+MAX_BODY_BYTES: Final = 4 << 20
+"""The largest body that is accepted. Parsing a larger one would hold the GIL and delay Kafka's clients.
+
+A topic takes messages of 1 MiB by default, so a larger schema could not be stored anyway.
+"""
 _DEFAULT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _TYPES: Final = (_DEFAULT_TYPE, "application/vnd.schemaregistry+json", "application/json")
 _BODY_TYPES: Final = frozenset({*_TYPES, "application/octet-stream"})
@@ -26,7 +29,6 @@ _PHRASES: Final = {
     404: "HTTP 404 Not Found",
     405: "HTTP 405 Method Not Allowed",
     406: "HTTP 406 Not Acceptable",
-    413: "HTTP 413 Request Entity Too Large",
     415: "HTTP 415 Unsupported Media Type",
 }
 
@@ -136,7 +138,7 @@ async def _read_body(receive: _Receive) -> bytes:
         message = await receive()
         body += message.get("body", b"")
         if len(body) > MAX_BODY_BYTES:
-            raise _plain_error(413)
+            raise errors.too_large()
         if not message.get("more_body"):
             return bytes(body)
 

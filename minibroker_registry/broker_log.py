@@ -9,22 +9,27 @@ from minibroker.operations import producing
 from minibroker.operations import records as operations_records
 from minibroker.operations import topics as operations_topics
 from minibroker.operations.asynchronous import AsyncOperations
-from minibroker_registry.errors import RegistryError, unprocessable
+from minibroker_registry.errors import RegistryError, too_large
 from minibroker_registry.records import TOPIC, Record
 from minibroker_storage.log import Log
 
 T = TypeVar("T")
 
-_PATIENCE_S: Final = 30.0
+_PATIENCE_S: Final = 10.0
 _RECORD_OVERHEAD_BYTES: Final = 200
 
 
 class BrokerLog:
-    """A `SchemaLog` on the operations of a broker, which runs on another thread's event loop."""
+    """A `SchemaLog` on the operations of a broker, which runs on another thread's event loop.
+
+    Attributes:
+        is_waiting: Whether the registry waits for the broker. Other threads read this.
+    """
 
     def __init__(self, broker: AsyncOperations, loop: asyncio.AbstractEventLoop) -> None:
         self._broker = broker
         self._loop = loop
+        self.is_waiting = False
         self._log: Log | None = None
         self._start = self._position = 0
 
@@ -52,11 +57,14 @@ class BrokerLog:
         except RuntimeError:
             work.close()
             raise RegistryError(500, "the broker was stopped", 50001) from None
+        self.is_waiting = True
         try:
             return future.result(_PATIENCE_S)
         except TimeoutError:
             future.cancel()
             raise RegistryError(500, "the broker's event loop is blocked", 50002) from None
+        finally:
+            self.is_waiting = False
 
     async def _read(self) -> tuple[bool, Sequence[Record]]:
         services = self._broker.services
@@ -83,7 +91,7 @@ class BrokerLog:
             assert topic is not None
         for record in new:
             if len(record.key) + len(record.value or b"") + _RECORD_OVERHEAD_BYTES > topic.max_message_bytes:
-                raise unprocessable(42209, "Register operation failed because schema is too large")
+                raise too_large()
         messages = [producing.Message(record.value, record.key, partition=0) for record in new]
         try:
             producing.produce(services, TOPIC, messages)

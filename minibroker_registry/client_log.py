@@ -12,7 +12,7 @@ from minibroker_protocol.messages.topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from minibroker_registry.errors import RegistryError, unprocessable
+from minibroker_registry.errors import RegistryError, too_large
 from minibroker_registry.records import TOPIC, Record
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import EARLIEST, LATEST, list_offsets_at
@@ -113,7 +113,7 @@ class ClientLog:
         producer.send([Outgoing(record.key, record.value, partition=0) for record in new])
         for error in refused:
             if error.code in _TOO_LARGE:
-                raise unprocessable(42209, "Register operation failed because schema is too large")
+                raise too_large()
             raise error
 
     def _create_topic(self, cluster: Cluster) -> None:

@@ -55,6 +55,11 @@ def invalid_version(version: str) -> RegistryError:
     )
 
 
+def too_large() -> RegistryError:
+    """Return the error for a schema that is larger than the body of a request or a message of the topic may be."""
+    return unprocessable(42209, "Register operation failed because schema is too large")
+
+
 def not_permitted(message: str) -> RegistryError:
     """Return the error for a change that the mode forbids."""
     return unprocessable(42205, message)

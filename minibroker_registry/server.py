@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 from typing import TYPE_CHECKING
 
 from minibroker.config.addresses import is_loopback
@@ -49,10 +50,11 @@ class RegistryServer(HttpServer):
         self._default_level = default_level
         self._watched_by: asyncio.AbstractEventLoop | None = None
         self._make_log: Callable[[], SchemaLog] | None = None
+        self._broker_log: broker_log.BrokerLog | None = None
 
     def start(self, broker: AsyncOperations, loop: asyncio.AbstractEventLoop) -> None:
         """Serve the registry of a broker that runs on `loop`, as soon as a client connects."""
-        self._make_log = lambda: broker_log.BrokerLog(broker, loop)
+        self._make_log = lambda: self._open_log(broker, loop)
         self._watched_by = loop
         loop.add_reader(self._socket, self._begin_once)
 
@@ -60,6 +62,18 @@ class RegistryServer(HttpServer):
         """Serve a registry on a topic."""
         self._make_log = lambda: log
         self.begin()
+
+    def has_waiting_clients(self) -> bool:
+        """Return whether a client waits for the broker's loop. Other threads call this while the loop is blocked."""
+        if self._watched_by is not None:
+            poll = select.poll()
+            poll.register(self._socket, select.POLLIN)
+            return bool(poll.poll(0))
+        return self._broker_log is not None and self._broker_log.is_waiting
+
+    def _open_log(self, broker: AsyncOperations, loop: asyncio.AbstractEventLoop) -> broker_log.BrokerLog:
+        self._broker_log = broker_log.BrokerLog(broker, loop)
+        return self._broker_log
 
     def _begin_once(self) -> None:
         self._stop_watching()

@@ -201,7 +201,14 @@ class AsyncBroker(AsyncOperations):
             if companion is not None:
                 companion.start(self, asyncio.get_running_loop())
         if not self.owns_loop:
-            self._watch = loop_watch.LoopWatch(server.has_waiting_clients)
+            self._watch = loop_watch.LoopWatch(self._has_waiting_clients)
+
+    def _has_waiting_clients(self) -> bool:
+        """Return whether a client waits for the event loop. Another thread calls this."""
+        server, registry = self._server, self._registry
+        return (server is not None and server.has_waiting_clients()) or (
+            registry is not None and registry.has_waiting_clients()
+        )
 
     def make_topics(self) -> None:
         """Create the missing topics among those given as options, and write their seed records."""

@@ -59,7 +59,7 @@ def test_a_body_that_is_no_schema_is_a_bad_request(body: bytes, rest: Rest) -> N
 
 
 def test_a_body_that_is_too_large_is_refused(rest: Rest) -> None:
-    assert rest.ask("POST", "/subjects/a/versions", b" " * (13 << 20)).status == 413
+    assert rest.refusal("POST", "/subjects/a/versions", b" " * (5 << 20)) == (422, 42209)
 
 
 def test_a_schema_that_the_topic_cannot_hold_is_refused(rest: Rest) -> None:
