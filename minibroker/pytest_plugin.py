@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
+from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator, Iterator, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
     from typing import Unpack
 
     from minibroker.broker import Broker
@@ -32,6 +35,25 @@ _REPEATABLE: Final[dict[str, Any]] = {"action": "append", "default": []}
 _BROKER: Final = pytest.StashKey["Broker"]()
 _STARTED: Final = pytest.StashKey["list[Broker]"]()
 """The brokers started by the test's `kafka_factory`."""
+_PACKAGES: Final = frozenset({"minibroker", "minibroker_lab", "minibroker_protocol", "minibroker_storage"})
+"""The packages that a broker loads."""
+
+
+class _PlainImports:
+    """Finds the broker's modules before pytest does, which would rewrite their assertions.
+
+    pytest rewrites all modules of a distribution that has a plugin. That takes time, and a broker imports modules on
+    its own thread. In Python 3.11, `ast.parse` can fail if two threads call it at the same time (CPython gh-106905).
+    """
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None, /
+    ) -> ModuleSpec | None:
+        """Find a module with Python's own finder, if it belongs to the broker."""
+        return PathFinder.find_spec(name, path, target) if name.partition(".")[0] in _PACKAGES else None
+
+
+sys.meta_path.insert(0, _PlainImports())
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -4,20 +4,18 @@ import asyncio
 import contextlib
 import logging
 import os
-import re
-import socket
-from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Final
 
-from minibroker.cli.kafka_lines import write_broker_lines
-from minibroker.cluster.listeners import WILDCARDS
+from minibroker.cli.kafka_lines import write_ready_lines
 from minibroker.cluster.nodes_file import NodesFile
-from minibroker.config.addresses import parse_address
-from minibroker.server.remote import link
+from minibroker.config.addresses import format_reachable, parse_address
 from minibroker.server.remote.holder import Holder, LinkPort
-from minibroker.server.remote.link import Address, Ask, Claim, Endpoint, Offer
+from minibroker.server.remote.link import Endpoint
 from minibroker.server.remote.member import Member
-from minibroker_container.meeting import Meeting, Process, Registrar, own_claim
+from minibroker_container import health
+from minibroker_container.meeting import Meeting, Place, Registrar, Voters
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_storage.installation_hints import missing
 
@@ -27,38 +25,18 @@ with lazy:
 if TYPE_CHECKING:
     from minibroker.broker import Broker
 
-_PROCESS: Final = re.compile(r"(?:(?P<id>\d+)@)?(?P<address>[^@]+)", re.ASCII)
 _ZOOKEEPER: Final = "zookeeper://"
 _ANY_HOST: Final = "0.0.0.0"  # noqa: S104 - the other containers reach it
-_T = TypeVar("_T")
 _logger: Final = logging.getLogger("minibroker")
 
 
-class _OwnClaimError(Exception):
-    """A broker that has not joined yet has found that it holds the logs itself.
-
-    Attributes:
-        claim: Its claim.
-    """
-
-    def __init__(self, claim: Claim) -> None:
-        super().__init__()
-        self.claim = claim
-
-
-class _Meeting(Protocol):
-    """Finds the holder; see `Meeting` and `ZooKeeperMeeting`."""
-
-    async def find_holder(self) -> Claim: ...
-
-    async def announce(self, node_id: int, endpoints: Mapping[str, Endpoint]) -> None: ...
-
-    def close(self) -> None: ...
-
-
 async def meet(
-    broker: "Broker", places: Sequence[str], link_address: str | None, stop: asyncio.Event
-) -> contextlib.AbstractAsyncContextManager[None] | None:
+    broker: "Broker",
+    places: Sequence[str],
+    link_address: str | None,
+    stop: asyncio.Event,
+    on_joined: Callable[[str], None],
+) -> AbstractAsyncContextManager[None] | None:
     """Find the holder of the logs. If it is another broker, pass clients on to it until `stop` is set.
 
     Args:
@@ -66,176 +44,115 @@ async def meet(
         places: `[ID@]HOST:PORT` of each process that is asked, or one `zookeeper://CONNECT`.
         link_address: HOST:PORT of this broker's link, or None for a free port.
         stop: The event that ends all waiting.
+        on_joined: Called with the bootstrap address once clients are passed on.
 
     Returns:
         A context for the time in which this broker runs and holds the logs, or None once `stop` is set.
 
     Raises:
-        ClaimError: This broker and another one hold logs of the cluster.
+        ClaimError: Another broker holds logs of the cluster as well, or has the id of this one.
         RegistrationError: The holder refuses this broker.
         OSError: An address is not available, or the data directory cannot be written.
         ValueError: An address is invalid.
     """
-    cluster = _Cluster(broker, places, link_address)
-    claim = await _unless_set(stop, cluster.find_holder())
-    while claim is not None and claim.address[0]:
-        claim = await _unless_set(stop, cluster.join(claim))
-    if claim is None:
-        return None
-    cluster.keep_claim(claim)
-    return cluster.held(claim)
+    joining = asyncio.ensure_future(_Cluster(broker, link_address, on_joined).join(places))
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait((joining, stopping), return_when=asyncio.FIRST_COMPLETED)
+    for task in (joining, stopping):
+        task.cancel()
+    await asyncio.wait([joining])
+    return None if joining.cancelled() else joining.result()
 
 
 class _Cluster:
     """The part that a broker has in its cluster."""
 
-    def __init__(self, broker: "Broker", places: Sequence[str], link_address: str | None) -> None:
+    def __init__(self, broker: "Broker", link_address: str | None, on_joined: Callable[[str], None]) -> None:
         self._broker = broker.asynchronous
-        self._places = places
+        self._on_joined = on_joined
         options = self._broker.checked_options
         self._nodes_file = NodesFile(options.data_dir)
         configured_id = options.config.integer("node.id")
         self._node_id = self._nodes_file.node_id if configured_id < 0 else configured_id
-        self._registrar = Registrar(configured_id)
-        if self._nodes_file.is_holder:  # Of two holders that start together, both have to see the other one.
-            self._registrar.claim = own_claim(self._node_id)
-        self._holder: Holder | None = None
+        self._registrar = Registrar(
+            -1 if self._node_id is None else self._node_id, is_holder=self._nodes_file.is_holder
+        )
         host, port = (_ANY_HOST, 0) if link_address is None else parse_address(link_address, "--link")
-        self._link = LinkPort(host, port, self._answer)
-        self._meeting: _Meeting | None = None
+        self._link = LinkPort(host, port, self._registrar.serve)
+        self._place: Place | None = None
+        self._announcing: asyncio.Future[None] | None = None
         self._reason = ""
 
-    async def _answer(self, message: link.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._holder is None or isinstance(message, Ask | Offer):
-            claim = self._registrar.answer(message, writer.get_extra_info("peername")[0])
-            writer.write(link.encode(claim))
-            await writer.drain()
-        else:
-            await self._holder.serve(message, reader, writer)
-
-    async def find_holder(self) -> Claim:
-        """Open the link, and wait until the holder of the logs is known."""
+    async def join(self, places: Sequence[str]) -> AbstractAsyncContextManager[None]:
+        """Be a member until this broker is to hold the logs, and return the context for that."""
         try:
-            return await self._find_holder()
+            await self._link.open()
+            place = self._place = self._create_place(places)
+            meeting = Meeting(self._registrar, self._nodes_file, self._link.port, place, self._report)
+            options = self._broker.checked_options
+            member = Member(options.config, self._node_id, options.listeners, meeting.find_holder)
+            await member.run(lambda: self._begin_membership(member))
+            # The broker must find this in its data directory when it opens it.
+            self._nodes_file.keep_holder(self._registrar.holder_id, self._registrar.holder_id)
         except BaseException:
-            await self.close()
+            await self._close()
             raise
+        return self._hold_logs()
 
-    async def _find_holder(self) -> Claim:
-        await self._link.open()
-        if self._places[0].startswith(_ZOOKEEPER):
-            connect = self._places[0].removeprefix(_ZOOKEEPER)
-            config = self._broker.checked_options.config
-            try:
-                create_meeting = zookeeper_meeting.ZooKeeperMeeting
-            except ModuleNotFoundError:
-                raise ValueError(f"--meet {self._places[0]}: {missing('kazoo', 'zookeeper')}") from None
-            self._meeting = create_meeting(
-                connect, self._node_id, config, self._nodes_file, self._link.port, self._report
-            )
-        else:
-            processes = [_parse_process(place) for place in self._places]
-            self._meeting = Meeting(self._node_id, self._nodes_file, processes, self._link.port, self._report)
-        return await self._meeting.find_holder()
-
-    def keep_claim(self, claim: Claim) -> None:
-        """Write into the data directory that this broker holds the logs, before the broker opens the directory."""
-        self._nodes_file.keep_holder(claim.node_id, claim.node_id)
+    def _create_place(self, places: Sequence[str]) -> Place:
+        if not places[0].startswith(_ZOOKEEPER):
+            return Voters(places, self._registrar, self._link.port, self._report)
+        try:
+            create = zookeeper_meeting.ZooKeeper
+        except ModuleNotFoundError:
+            raise ValueError(f"--meet {places[0]}: {missing('kazoo', 'zookeeper')}") from None
+        config = self._broker.checked_options.config
+        return create(places[0].removeprefix(_ZOOKEEPER), config, self._registrar, self._link.port, self._report)
 
     def _report(self, reason: str) -> None:
-        """Log why the broker has to wait, once for each reason."""
+        """Log why the broker has to wait, and tell the health check, once for each reason."""
         if reason != self._reason:
             self._reason = reason
+            health.report(f"waiting: this broker {reason}\n")
             _logger.warning("this broker %s", reason)
 
+    def _begin_membership(self, member: Member) -> None:
+        """Tell the health check that clients are served. If this is the first time, tell everybody else, too."""
+        addresses = [(listener.name, format_reachable((listener.host, listener.port))) for listener in member.listeners]
+        protocols = self._broker.listener_protocols
+        health.report_ports((protocols[name], address) for name, address in addresses)
+        self._reason = ""
+        if self._announcing is not None:
+            return
+        self._nodes_file.keep_holder(member.holder_id, member.node_id)
+        self._announce(member.node_id, member.endpoints)
+        bootstrap, data_dir = addresses[0][1], self._broker.checked_options.data_dir
+        self._on_joined(bootstrap)
+        ready = f"bootstrap={bootstrap} data-dir={data_dir} pid={os.getpid()}"
+        print(f"minibroker ready: {ready} node-id={member.node_id} holder={member.holder_id}", flush=True)  # noqa: T201 - programs wait for this line
+        write_ready_lines(member.node_id, addresses)
+
+    def _announce(self, node_id: int, endpoints: Mapping[str, Endpoint]) -> None:
+        assert self._place is not None
+        self._announcing = asyncio.ensure_future(self._place.announce(node_id, endpoints))
+
     @contextlib.asynccontextmanager
-    async def held(self, claim: Claim) -> AsyncGenerator[None]:
+    async def _hold_logs(self) -> AsyncGenerator[None]:
         """Let other brokers join this one, which holds the logs and runs."""
-        assert self._meeting is not None
-        self._holder = Holder(self._broker.server)
-        self._registrar.claim = claim
-        announcing = asyncio.ensure_future(self._meeting.announce(claim.node_id, self._endpoints()))
+        server = self._broker.server
+        self._registrar.begin(Holder(server))
+        self._announce(
+            self._registrar.holder_id, {listener.name: Endpoint.of(listener) for listener in server.listeners}
+        )
         try:
             yield
         finally:
-            announcing.cancel()
-            await self.close()
+            await self._close()
 
-    async def close(self) -> None:
+    async def _close(self) -> None:
         """Stop answering other processes."""
+        if self._announcing is not None:
+            self._announcing.cancel()
         await self._link.close()
-        if self._meeting is not None:
-            self._meeting.close()
-
-    def _endpoints(self) -> dict[str, Endpoint]:
-        """Return the address that clients get for each listener."""
-        endpoints: dict[str, Endpoint] = {}
-        for listener in self._broker.checked_options.listeners:
-            own_host = socket.gethostname() if listener.host in WILDCARDS else listener.host
-            host, port = listener.advertised or (own_host, listener.port)
-            endpoints[listener.name] = Endpoint(host, port or listener.port, listener.protocol)
-        return endpoints
-
-    async def join(self, claim: Claim) -> Claim:
-        """Pass clients on to the holder until the task is cancelled.
-
-        Returns:
-            The claim of this broker, if it holds the logs because the holder has gone before it could join.
-        """
-        options = self._broker.checked_options
-        endpoints = self._endpoints()
-        meeting = self._meeting
-        assert meeting is not None
-        known = [claim]
-        announcements: list[asyncio.Future[None]] = []  # A task that nobody refers to may be collected.
-
-        async def find_holder() -> Address:
-            found = known.pop() if known else await meeting.find_holder()
-            if not found.address[0]:
-                raise _OwnClaimError(found)
-            return found.address
-
-        member = Member(options.config, self._node_id, options.listeners, endpoints, find_holder)
-
-        def announce() -> None:
-            assert claim.holder_id is not None
-            self._nodes_file.keep_holder(claim.holder_id, member.node_id)
-            addresses = {name: f"{host}:{port}" for name, (host, port) in member.addresses.items()}
-            bootstrap = next(iter(addresses.values()))
-            ready = f"bootstrap={bootstrap} data-dir={options.data_dir} pid={os.getpid()}"
-            ids = f"node-id={member.node_id} holder={claim.holder_id}"
-            print(f"minibroker ready: {ready} {ids}", flush=True)  # noqa: T201 - programs wait for this line
-            announcements.append(asyncio.ensure_future(meeting.announce(member.node_id, endpoints)))
-            if os.environ.get("MINIBROKER_LOG_LINES") in {"kafka", "redpanda"}:
-                write_broker_lines(member.node_id, list(addresses.items()))
-
-        try:
-            await member.run(announce)
-        except _OwnClaimError as own:
-            return own.claim
-        except BaseException:
-            await self.close()
-            raise
-
-
-def _parse_process(place: str) -> Process:
-    """Parse `[ID@]HOST:PORT`.
-
-    Raises:
-        ValueError: The text has another form.
-    """
-    match = _PROCESS.fullmatch(place)
-    if match is None:
-        raise ValueError(f"--meet: {place!r} is not [ID@]HOST:PORT")
-    return Process(parse_address(match["address"], "--meet"), None if match["id"] is None else int(match["id"]))
-
-
-async def _unless_set(stop: asyncio.Event, work: Coroutine[Any, Any, _T]) -> _T | None:
-    """Return the result of `work`, or None if `stop` is set earlier."""
-    task, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
-    await asyncio.wait((task, stopping), return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    if not task.done():
-        task.cancel()
-        await asyncio.wait([task])
-    return None if task.cancelled() else task.result()
+        if self._place is not None:
+            self._place.close()

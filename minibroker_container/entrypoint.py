@@ -28,8 +28,7 @@ images (bitnami/kafka: KAFKA_KRAFT_CLUSTER_ID). A data directory with another cl
 Container arguments that begin with a dash are further options of `minibroker serve`. Other arguments are a
 command to run instead. Passwords and login configurations are not passed as arguments, because every user of
 the host can read arguments. The broker reads these secrets from an in-memory file that it inherits.
-`--print-command` prints the command without them. `--check-health` sends an ApiVersions request to each
-listener of the running broker, and exits with 0 if all answer.
+`--print-command` prints the command without them.
 """
 
 import os
@@ -63,8 +62,6 @@ BITNAMI_CONFIGS = (
 )
 """The paths of the user's file in bitnami/kafka, before and since release 4.0, on its volume and in the image."""
 DATA_DIR = "/var/lib/minibroker"
-_IMAGE_PREFIX = "/opt/minibroker"
-"""The path of this package in the image. Outside the image, other processes can be unrelated brokers."""
 SECRETS_DIR = "/etc/kafka/secrets"
 
 _TOPICS = "MINIBROKER_TOPICS"
@@ -367,30 +364,6 @@ def write_secrets(secrets: Mapping[str, str]) -> list[str]:
     return ["--config", f"/proc/self/fd/{fd}"]
 
 
-def check_health(environment: Mapping[str, str]) -> None:
-    """Check that the processes of this container answer.
-
-    Outside the image, check the broker that this environment would start.
-
-    Raises:
-        OSError: a listener does not answer in time.
-    """
-    if sys.prefix == _IMAGE_PREFIX:
-        health.check_all(health.addresses())
-        return
-    translated = vendors.translate(environment, lambda _: None)  # The container's start already printed the warnings.
-    configs = effective_configs(translated)
-    listen = translated.get("MINIBROKER_LISTEN")
-    if listen:
-        health.check_broker(listen, has_tls=False)
-    elif _is_controller_only(configs):
-        for address in lists.silent_addresses(translated, configs):
-            health.check_port(address)
-    else:
-        first = lists.client_listeners(configs)[0]
-        health.check_broker(addresses.format_address((first.host, first.port)), has_tls=first.protocol.endswith("SSL"))
-
-
 def append_kafka_class(command: list[str]) -> list[str]:
     """Add Kafka's class name to the broker's command line, for health checks such as `pgrep -f kafka.Kafka`.
 
@@ -419,6 +392,8 @@ def exec_command(command: list[str]) -> NoReturn:
 
 
 def _start(arguments: Sequence[str]) -> NoReturn:
+    if not arguments or arguments[0].startswith("-"):
+        health.report("waiting: the broker starts\n")
     command = container_command(os.environ, arguments, write_secrets, checks_files=True)
     if command[0] in {"minibroker", sys.executable}:  # Another command may be `redpanda start`, whose lines differ.
         os.environ.setdefault(_LOG_LINES, "kafka")
@@ -443,8 +418,6 @@ def main(arguments: Sequence[str]) -> NoReturn:
     """Replace this process with the container's command, or handle one of the options of the entry point itself."""
     try:
         match arguments:
-            case ["--check-health"]:
-                check_health(os.environ)
             case ["--print-command", *others]:
                 sys.stdout.write(shlex.join(container_command(os.environ, others, hide_secrets)) + "\n")
             case [lists.HOLD_PORTS, node, *addresses_to_hold]:

@@ -18,10 +18,13 @@ INIT_SCRIPTS: Final = "/docker-entrypoint-initdb.d"
 """The directory of bitnami/kafka for scripts that run before the broker starts."""
 _VOLUMES: Final = {
     "/var/lib/kafka/data": "/var/lib/kafka/data",
+    "/bitnami/kafka/data": "/bitnami/kafka/data",
     "/bitnami/kafka": "/bitnami/kafka/data",
     "/bitnami": "/bitnami/kafka/data",
     "/kafka": "/kafka/kafka-logs",
     "/data": "/data/kafka-logs",
+    "/tmp/kafka-logs": "/tmp/kafka-logs",  # noqa: S108 - the default of Kafka's files of settings
+    "/tmp/kraft-combined-logs": "/tmp/kraft-combined-logs",  # noqa: S108 - as above
 }
 """The mount points of volumes for other vendors' images in Compose files, with the log directory of each."""
 

@@ -1,199 +1,270 @@
-"""How the containers of one cluster find the one that holds the logs.
+"""How the brokers of one cluster find the one that holds the logs.
 
-The containers ask each other on the ports of their controllers, which `controller.quorum.voters` lists, or on those of
-Redpanda's seed servers (`minibroker.server.remote.link`). Each data directory names the holder, so that the same broker
-holds the logs after a restart, in whatever order the containers start.
-
-In a new cluster, the first listed process decides. A broker holds the logs itself; a controller gives them to the first
-broker that offers itself. A listed process whose name cannot be resolved has not started yet, or is not part of the
-Compose file: it is left out after ten seconds.
+Each data directory names the holder, so that the same broker holds the logs after a restart, in whatever order the
+processes start. In a new cluster, the place where the brokers meet decides: the listed processes (`Voters`) or
+ZooKeeper (`minibroker_container.zookeeper_meeting`).
 """
 
 import asyncio
 import contextlib
+import re
 import socket
+import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from minibroker.cluster.data_dir import DEFAULT_NODE_ID
 from minibroker.cluster.nodes_file import NodesFile
-from minibroker.config.addresses import is_local
+from minibroker.config.addresses import format_address, is_local, parse_address
 from minibroker.server.remote import link
-from minibroker.server.remote.link import Address, Ask, Claim, Endpoint, LinkError, Offer
+from minibroker.server.remote.link import Address, Ask, Claim, Endpoint, LinkError
 
-_LEFT_OUT_AFTER_S: Final = 10.0
-_ANSWER_TIMEOUT_S: Final = 2.0
+if TYPE_CHECKING:
+    from minibroker.server.remote.holder import Holder
+
 PAUSE_S: Final = 0.2
 ANNOUNCEMENT_INTERVAL_S: Final = 1.0
+_PATIENCE_S: Final = 10.0
+"""Seconds to wait for a listed process whose name cannot be resolved, and for an answer of this one."""
+_ANSWER_TIMEOUT_S: Final = 2.0
+_PROCESS: Final = re.compile(r"(?:(?P<id>\d+)@)?(?P<address>[^@]+)", re.ASCII)
 
 
 class ClaimError(ValueError):
-    """Two brokers hold logs of one cluster."""
-
-    def __init__(self, node_id: int, holder_id: int | None) -> None:
-        super().__init__(
-            f"broker {node_id} and broker {holder_id} both hold logs of this cluster; remove the volume of the one "
-            "whose records are not needed"
-        )
-
-
-def own_claim(node_id: int | None) -> Claim:
-    """Return the claim of a broker that holds the logs itself, which is broker 1 if it has no id."""
-    holder_id = DEFAULT_NODE_ID if node_id is None else node_id
-    return Claim(holder_id, holder_id=holder_id)
+    """Two brokers hold logs of one cluster, or have one node id."""
 
 
 class Registrar:
-    """The claim that this process gives to others.
+    """What this process tells others about the holder.
 
     Args:
-        node_id: The id of this process.
-        is_controller: Whether this process has no broker, so that it gives the logs to another one.
+        node_id: The id of this process, or -1.
+        is_controller: Whether this process has no broker, so that it gives the logs to the first broker that offers
+            itself.
+        is_holder: Whether this process holds the logs according to its data directory.
 
     Attributes:
-        claim: The holder, if it is known here.
+        claim: What this process knows of the holder.
+        holder: The holder's side of the link, or None until the logs are open.
     """
 
-    def __init__(self, node_id: int, *, is_controller: bool = False) -> None:
-        self.claim = Claim(node_id, is_controller=is_controller)
+    def __init__(self, node_id: int, *, is_controller: bool = False, is_holder: bool = False) -> None:
+        # Of two holders that start at the same time, each has to see the other one, so the claim comes first.
+        self.claim = Claim(node_id, uuid.uuid4().hex, is_holder)
+        self.holder: Holder | None = None
+        self._is_controller = is_controller
+        self._chosen_id: int | None = None
 
-    def answer(self, message: link.Message, peer: str) -> Claim:
-        """Return the claim, after a broker at the host `peer` has asked for it or offered itself.
+    @property
+    def holder_id(self) -> int:
+        """The id of this broker if it holds the logs, even if none is configured."""
+        return self.claim.node_id if self.claim.node_id >= 0 else DEFAULT_NODE_ID
+
+    def begin(self, holder: "Holder") -> None:
+        """Accept members."""
+        self.claim = Claim(self.holder_id, self.claim.incarnation, is_holder=True)
+        self.holder = holder
+
+    async def serve(self, message: link.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer a question about the holder, or pass another request on to the holder.
 
         Raises:
-            LinkError: The message is another one, for which the sender needs the holder.
+            LinkError: The request is refused.
         """
-        if isinstance(message, Offer):
-            if self.claim.is_controller and self.claim.holder_id in (None, message.node_id):
-                self.claim = Claim(self.claim.node_id, True, message.node_id, (peer, message.port))
-        elif not isinstance(message, Ask):
+        if isinstance(message, Ask):
+            if self._is_controller and message.port and self._chosen_id in {None, message.node_id}:
+                self._chosen_id = message.node_id
+                holder = writer.get_extra_info("peername")[0], message.port
+                self.claim = Claim(self.claim.node_id, self.claim.incarnation, holder=holder)
+            writer.write(link.encode(self.claim))
+            await writer.drain()
+        elif self.holder is None:
             raise LinkError(f"process {self.claim.node_id} does not hold the logs")
-        return self.claim
+        else:
+            await self.holder.serve(message, reader, writer)
 
 
-@dataclass(frozen=True)
-class Process:
-    """A process of the list.
+async def ask(address: Address, question: Ask) -> Claim | None:
+    """Ask a process about the holder, or return None if it does not answer."""
+    with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
+        async with asyncio.timeout(_ANSWER_TIMEOUT_S):
+            reader, writer = await asyncio.open_connection(*address)
+            with contextlib.closing(writer):
+                writer.write(link.GREETING + link.encode(question))
+                claim = await link.read_message(reader)
+        if isinstance(claim, Claim):
+            return claim
+    return None
 
-    Attributes:
-        address: The host and port of its link.
-        node_id: Its id, or None if the list has none.
-    """
 
-    address: Address
-    node_id: int | None = None
+class Place(Protocol):
+    """Where brokers meet."""
 
-    def is_node(self, node_id: int | None) -> bool:
-        """Return whether this is the process with that id, on this machine if the list has no ids."""
-        return is_local(self.address) if self.node_id is None else self.node_id == node_id
+    async def find_claims(self) -> Mapping[Address, Claim]:
+        """Return what the processes at these addresses know. No claim names another process as the holder."""
+        ...
+
+    async def claim_logs(self) -> bool:
+        """Try to become the holder, and return whether this broker is the holder now.
+
+        Raises:
+            OSError: The cluster has other brokers, and the place cannot be reached.
+        """
+        ...
+
+    async def announce(self, node_id: int, endpoints: Mapping[str, Endpoint]) -> None:
+        """Keep telling the place about this broker, until the task is cancelled."""
+        ...
+
+    def close(self) -> None:
+        """Release what is open."""
+        ...
 
 
 class Meeting:
-    """Finds the holder by asking the listed processes.
+    """Finds the holder at a place.
 
     Args:
-        node_id: The id of this broker, or None if the holder gives it one.
+        registrar: What this process tells others.
         nodes_file: The holder according to the data directory.
-        processes: The listed processes, in the order of their precedence.
         port: The port of this broker's link.
-        report: Takes the reason for which the broker has to wait.
-        left_out_after_s: Seconds after which a process is left out whose name cannot be resolved.
+        place: Where the brokers meet.
+        report: Logs the reason for which the broker has to wait.
+    """
+
+    def __init__(
+        self, registrar: Registrar, nodes_file: NodesFile, port: int, place: Place, report: Callable[[str], None]
+    ) -> None:
+        self._registrar = registrar
+        self._nodes_file = nodes_file
+        self._port = port
+        self._place = place
+        self._report = report
+
+    async def find_holder(self) -> Address | None:
+        """Wait until the holder is known. Return the address of its link, or None if it is this broker.
+
+        Raises:
+            ClaimError: Another broker holds logs of the cluster as well, or has the id of this one.
+            OSError: The cluster has other brokers, and the place cannot be reached.
+        """
+        own = self._registrar.claim
+        while True:
+            for address, claim in (await self._place.find_claims()).items():
+                if claim.incarnation == own.incarnation:
+                    continue
+                other = f"the broker at {format_address(address)}"
+                if claim.node_id == own.node_id >= 0:
+                    this = format_address((socket.gethostname(), self._port))
+                    raise ClaimError(
+                        f"node.id {own.node_id} is that of {other} and of this one at {this}; give another"
+                    )
+                if claim.is_holder and own.is_holder:
+                    raise ClaimError(
+                        f"broker {own.node_id} and broker {claim.node_id} both hold logs of this cluster; remove the "
+                        "volume of the one whose records are not needed"
+                    )
+                if claim.is_holder:
+                    return address
+            if own.is_holder or self._nodes_file.holder_id is None:
+                if await self._place.claim_logs():
+                    return None
+            else:
+                self._report(f"waits for broker {self._nodes_file.holder_id}, which holds the logs of this cluster")
+            await asyncio.sleep(PAUSE_S)
+
+
+class Voters:
+    """The processes that `controller.quorum.voters` or Redpanda's seed servers list, as a place to meet.
+
+    In a new cluster, the first listed process decides. A broker holds the logs itself; a controller gives them to the
+    first broker that offers itself. A process whose name cannot be resolved has not started yet, or is not part of the
+    Compose file: it is skipped after ten seconds.
+
+    Args:
+        places: `[ID@]HOST:PORT` of each process, in the order of their precedence.
+        registrar: What this process tells others.
+        port: The port of this broker's link.
+        report: Logs the reason for which the broker has to wait.
+        patience_s: Seconds after which a process is skipped whose name cannot be resolved.
+
+    Raises:
+        ValueError: A place has another form.
     """
 
     def __init__(
         self,
-        node_id: int | None,
-        nodes_file: NodesFile,
-        processes: Sequence[Process],
+        places: Sequence[str],
+        registrar: Registrar,
         port: int,
         report: Callable[[str], None],
-        left_out_after_s: float = _LEFT_OUT_AFTER_S,
+        patience_s: float = _PATIENCE_S,
     ) -> None:
-        self._own = own_claim(node_id)
-        self._node_id = node_id
-        self._nodes_file = nodes_file
-        self._processes = processes
+        self._processes = [_parse_process(place) for place in places]
+        self._registrar = registrar
         self._port = port
         self._report = report
-        self._patient_until = asyncio.get_running_loop().time() + left_out_after_s
+        self._patient_until = asyncio.get_running_loop().time() + patience_s
 
-    async def find_holder(self) -> Claim:
-        """Wait until the holder is known. If it is this broker, the claim has no address.
+    async def find_claims(self) -> dict[Address, Claim]:
+        """Ask all processes, and the holders that they name."""
+        addresses = {address: None for address, _ in self._processes}
+        claims = await self._ask_all(addresses)
+        holders = {claim.holder: None for claim in claims.values() if claim.holder is not None}
+        return claims | await self._ask_all(holders)
 
-        Raises:
-            ClaimError: This broker and another one hold logs of the cluster.
-            OSError: The data directory cannot be written.
-        """
-        while (claim := await self._decide()) is None:  # noqa: ASYNC110 - other processes set no event
-            await asyncio.sleep(PAUSE_S)
-        return claim
+    async def _ask_all(self, addresses: Mapping[Address, None]) -> dict[Address, Claim]:
+        claims = await asyncio.gather(*(ask(address, Ask()) for address in addresses))
+        return {address: claim for address, claim in zip(addresses, claims, strict=True) if claim is not None}
 
-    async def _decide(self) -> Claim | None:
-        others = [process for process in self._processes if not process.is_node(self._node_id)]
-        claims = await asyncio.gather(*(self._send(process.address, Ask()) for process in others))
-        held = next((claim for claim in claims if claim is not None and claim.holder_id is not None), None)
-        if self._nodes_file.is_holder:
-            if held is not None and held is not self._own:
-                raise ClaimError(self._own.node_id, held.holder_id)
-            return self._own
-        if held is not None:
-            return held
-        if self._nodes_file.holder_id is not None:
-            self._report(f"waits for broker {self._nodes_file.holder_id}, which holds the logs of this cluster")
-            return None
-        return await self._decide_anew()
-
-    async def _decide_anew(self) -> Claim | None:
-        """Return the holder of a new cluster, or None if the process that decides does not answer yet."""
+    async def claim_logs(self) -> bool:
+        """Offer this broker to the process that decides."""
+        own = self._registrar.claim
+        if own.is_holder:
+            return True
         is_patient = asyncio.get_running_loop().time() < self._patient_until
-        for process in self._processes:
-            if process.is_node(self._node_id):
-                return self._own
-            if is_patient or await is_known(process.address):
-                host, port = process.address
-                self._report(f"waits for {host}:{port}, which decides who holds the logs of this cluster")
-                claim = await self._send(process.address, self._offer)
-                return None if claim is None or claim.holder_id is None else claim
-        return self._own
+        for address, node_id in self._processes:
+            claim = await ask(address, Ask(own.node_id, self._port))
+            if claim is not None and claim.holder is not None:
+                claim = await ask(claim.holder, Ask())
+            if claim is not None and claim.incarnation == own.incarnation:
+                return True
+            if claim is None and not is_patient:
+                # A broker may be unable to reach itself at the address that is listed for it.
+                if node_id == own.node_id if node_id >= 0 else is_local(address):
+                    return True
+                if not await is_known(address):
+                    continue
+            self._report(f"waits for {format_address(address)}, which decides who holds the logs of this cluster")
+            return False
+        return True
 
-    @property
-    def _offer(self) -> Offer:
-        return Offer(self._own.node_id, self._port)
-
-    async def _send(self, address: Address, message: Ask | Offer) -> Claim | None:
-        """Send a message and return the claim, or None if there is no answer."""
-        with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
-            async with asyncio.timeout(_ANSWER_TIMEOUT_S):
-                reader, writer = await asyncio.open_connection(*address)
-                try:
-                    writer.write(link.GREETING + link.encode(message))
-                    claim = await link.read_message(reader)
-                finally:
-                    writer.close()
-            if isinstance(claim, Claim):
-                host, port = claim.address
-                if host and port == self._port and is_local(claim.address):
-                    return self._own
-                # A holder that names no address is the process that was asked.
-                return claim if host else Claim(claim.node_id, claim.is_controller, claim.holder_id, address)
-        return None
-
-    async def announce(self, node_id: int, endpoints: Mapping[str, Endpoint]) -> None:  # noqa: ARG002 - see ZooKeeperMeeting
+    async def announce(self, node_id: int, endpoints: Mapping[str, Endpoint]) -> None:  # noqa: ARG002 - see ZooKeeper
         """Tell the controllers again and again that this broker holds the logs, since they may be restarted."""
-        while self._nodes_file.is_holder:
-            others = [process for process in self._processes if not process.is_node(node_id)]
-            await asyncio.gather(*(self._send(process.address, self._offer) for process in others))
+        while self._registrar.claim.is_holder:
+            await asyncio.gather(*(ask(address, Ask(node_id, self._port)) for address, _ in self._processes))
             await asyncio.sleep(ANNOUNCEMENT_INTERVAL_S)
 
     def close(self) -> None:
         """Do nothing: nothing is open between requests."""
 
 
+def _parse_process(place: str) -> tuple[Address, int]:
+    """Parse `[ID@]HOST:PORT`. Without an id the result has -1.
+
+    Raises:
+        ValueError: The text has another form.
+    """
+    match = _PROCESS.fullmatch(place)
+    if match is None:
+        raise ValueError(f"--meet: {place!r} is not [ID@]HOST:PORT")
+    return parse_address(match["address"], "--meet"), int(match["id"] or -1)
+
+
 async def is_known(address: Address) -> bool:
     """Return whether the name of a host can be resolved."""
     try:
-        await asyncio.get_running_loop().getaddrinfo(address[0], address[1], type=socket.SOCK_STREAM)
+        await asyncio.get_running_loop().getaddrinfo(*address, type=socket.SOCK_STREAM)
     except OSError:
         return False
     return True

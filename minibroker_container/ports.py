@@ -8,6 +8,7 @@ port, brokers in other containers also ask which of them holds the logs (`minibr
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import sys
 from collections.abc import AsyncGenerator, Sequence
@@ -15,8 +16,8 @@ from typing import Final
 
 from minibroker.cli.kafka_lines import write_controller_lines
 from minibroker.config.addresses import parse_address
-from minibroker.server.remote import link
 from minibroker.server.remote.holder import LinkPort, ServeLink
+from minibroker_container import health
 from minibroker_container.meeting import Registrar
 
 _logger: Final = logging.getLogger("minibroker")
@@ -40,7 +41,7 @@ async def open_ports(addresses: Sequence[str], serve: ServeLink | None = None) -
             await port.open()
             opened.append(port)
         except OSError as error:
-            _logger.warning("--silent-port %s cannot be opened: %s", address, error.strerror or error)
+            _logger.warning("--silent-port %s cannot be opened: %s", address, os.strerror(error.errno or 0))
     try:
         yield [port.port for port in opened]
     finally:
@@ -60,19 +61,14 @@ def hold_ports(node: str, addresses: Sequence[str]) -> None:
 
 
 async def _hold_ports(node_id: int, addresses: Sequence[str]) -> None:
-    registrar = Registrar(node_id, is_controller=True)
-
-    async def answer(message: link.Message, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(link.encode(registrar.answer(message, writer.get_extra_info("peername")[0])))
-        await writer.drain()
-
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with open_ports(addresses, answer) as ports:
+    async with open_ports(addresses, Registrar(node_id, is_controller=True).serve) as ports:
         sys.stderr.write(
             f"minibroker container: controller {node_id} only tells the brokers which of them holds the logs; "
             f"these ports accept connections: {', '.join(map(str, ports)) or 'none'}\n"
         )
+        health.report_ports(("", address) for address in addresses)
         write_controller_lines(node_id)
         await stop.wait()

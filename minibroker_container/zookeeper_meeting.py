@@ -10,15 +10,15 @@ import json
 import socket
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kazoo.client import KazooClient  # type: ignore[import-untyped] # it has no types
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError  # type: ignore[import-untyped] # the same
 
-from minibroker.cluster.nodes_file import NodesFile
-from minibroker.config.addresses import is_local
-from minibroker.server.remote.link import Address, Claim
-from minibroker_container.meeting import ANNOUNCEMENT_INTERVAL_S, PAUSE_S, ClaimError, is_known, own_claim
+from minibroker.config.addresses import format_address, is_local, parse_address
+from minibroker.server.remote.link import Address, Ask, Claim
+from minibroker_container.meeting import ANNOUNCEMENT_INTERVAL_S, PAUSE_S, Registrar, ask, is_known
 
 if TYPE_CHECKING:
     from minibroker.config import BrokerConfig
@@ -32,60 +32,71 @@ _REPLICATION_FACTORS: Final = (
     "transaction.state.log.replication.factor",
 )
 _CONTROLLER: Final = "/controller"
+_LINK: Final = "minibroker"
+"""The field of `/controller` with the address of the holder's link. Kafka's own nodes do not have it."""
 
 
 class NoZooKeeperError(OSError):
     """The ZooKeeper of `zookeeper.connect` cannot be reached."""
 
 
-class ZooKeeperMeeting:
-    """Finds the holder in ZooKeeper.
+class ZooKeeper:
+    """ZooKeeper, as a place to meet.
 
     Args:
         connect: The value of `zookeeper.connect`: HOST:PORT,...[/CHROOT].
-        node_id: The id of this broker, or None if the holder gives it one.
         config: The configuration of this broker.
-        nodes_file: The holder according to the data directory.
+        registrar: What this process tells others.
         port: The port of this broker's link.
-        report: Takes the reason for which the broker has to wait.
+        report: Logs the reason for which the broker has to wait.
     """
 
     def __init__(
-        self,
-        connect: str,
-        node_id: int | None,
-        config: "BrokerConfig",
-        nodes_file: NodesFile,
-        port: int,
-        report: Callable[[str], None],
+        self, connect: str, config: "BrokerConfig", registrar: Registrar, port: int, report: Callable[[str], None]
     ) -> None:
         self._connect = connect
         hosts, slash, path = connect.partition("/")
         self._chroot = slash + path
-        self._addresses = [_split(host) for host in hosts.split(",")]
+        self._addresses = [
+            parse_address(host if ":" in host else f"{host}:2181", "zookeeper.connect") for host in hosts.split(",")
+        ]
         self._config = config
-        self._own = own_claim(node_id)
-        self._nodes_file = nodes_file
+        self._registrar = registrar
         self._port = port
         self._report = report
         self._client: Any = None  # kazoo has no types.
 
-    async def find_holder(self) -> Claim:
-        """Wait until the holder is known. If it is this broker, the claim has no address.
+    async def find_claims(self) -> dict[Address, Claim]:
+        """Ask the broker that `/controller` names.
 
         Raises:
-            ClaimError: This broker and another one hold logs of the cluster.
             NoZooKeeperError: The cluster needs ZooKeeper, which does not answer.
-            OSError: The data directory cannot be written.
         """
-        if self._client is None and not await self._reach_zookeeper():
-            return self._own
-        while (claim := await asyncio.to_thread(self._decide)) is None:  # noqa: ASYNC110 - a watch would need a timeout, too
-            await asyncio.sleep(PAUSE_S)
-        return claim
+        if self._client is None:
+            await self._reach_zookeeper()
+        content = await self._call(self._read_controller)
+        if not content:
+            return {}
+        address = parse_address(content[_LINK], _CONTROLLER)
+        claim = await ask(address, Ask())
+        return {} if claim is None else {address: claim}
 
-    async def _reach_zookeeper(self) -> bool:
-        """Connect. Return False if ZooKeeper was left out, which a single broker does not mind.
+    async def claim_logs(self) -> bool:
+        """Create `/controller`. Without a ZooKeeper, this broker is alone."""
+        return self._client is None or await self._call(self._create_controller) is True
+
+    async def _call(self, work: Callable[[Any], Any]) -> Any:
+        """Call a function with the client on a thread, and return its result, or None if ZooKeeper fails."""
+        if self._client is None:
+            return None
+        try:
+            return await asyncio.to_thread(work, self._client)
+        except KazooException as error:
+            self._report(f"waits for ZooKeeper at {self._connect}: {str(error) or type(error).__name__}")
+            return None
+
+    async def _reach_zookeeper(self) -> None:
+        """Connect, unless ZooKeeper was left out, which a single broker does not mind.
 
         Raises:
             NoZooKeeperError: ZooKeeper does not answer.
@@ -93,10 +104,12 @@ class ZooKeeperMeeting:
         deadline = time.monotonic() + _RESOLVE_S
         while not any([await is_known(address) for address in self._addresses]):
             if time.monotonic() > deadline:
-                return self._stay_alone("has no host that can be resolved")
+                self._stay_alone("has no host that can be resolved")
+                return
             await asyncio.sleep(PAUSE_S)
         if all(map(is_local, self._addresses)) and not any(map(_answers, self._addresses)):
-            return self._stay_alone("is this container, where no ZooKeeper runs")
+            self._stay_alone("is this container, where no ZooKeeper runs")
+            return
         self._report(f"waits for ZooKeeper at {self._connect}")
         timeout_s = self._config.integer("zookeeper.session.timeout.ms") / 1000
         client: Any = KazooClient(self._connect.removesuffix(self._chroot), timeout=timeout_s)
@@ -111,9 +124,8 @@ class ZooKeeperMeeting:
         if self._chroot:
             await asyncio.to_thread(client.ensure_path, self._chroot)
             client.chroot = self._chroot
-        return True
 
-    def _stay_alone(self, reason: str) -> bool:
+    def _stay_alone(self, reason: str) -> None:
         """Report that the broker starts without ZooKeeper.
 
         Raises:
@@ -127,88 +139,70 @@ class ZooKeeperMeeting:
                     "broker is one of several; add the ZooKeeper, or set the replication factors to 1"
                 )
         self._report(f"starts alone, since zookeeper.connect={self._connect} {reason}")
-        return False
 
-    def _decide(self) -> Claim | None:
-        try:
-            return self._find_claim(self._client)
-        except KazooException as error:
-            self._report(f"waits for ZooKeeper at {self._connect}: {str(error) or type(error).__name__}")
-        return None
-
-    def _find_claim(self, client: Any) -> Claim | None:
-        if self._nodes_file.holder_id is None or self._nodes_file.is_holder:
-            with contextlib.suppress(NodeExistsError):
-                self._create_controller(client)
-                return self._own
+    def _read_controller(self, client: Any) -> dict[str, Any]:
+        """Return the content of `/controller`, or an empty one if no minibroker has created the node."""
         try:
             content = json.loads(client.get(_CONTROLLER)[0])
-            holder_id, address = int(content["brokerid"]), _split(content["minibroker"])
-        except (NoNodeError, ValueError, KeyError):
-            self._report(f"waits for broker {self._nodes_file.holder_id}, which holds the logs of this cluster")
-            return None
-        is_own = holder_id == self._own.node_id
-        if self._nodes_file.is_holder and not is_own:
-            raise ClaimError(self._own.node_id, holder_id)
-        if is_own and (self._nodes_file.is_holder or address == self._address or not _answers(address)):
-            with contextlib.suppress(NoNodeError):
-                client.delete(_CONTROLLER)  # It is left from before a restart.
-            return None
-        return Claim(holder_id, holder_id=holder_id, address=address)
+        except (NoNodeError, ValueError):
+            return {}
+        return content if _LINK in content else {}
 
-    @property
-    def _address(self) -> Address:
-        """The address of this broker's link in the network of ZooKeeper."""
+    def _create_controller(self, client: Any) -> bool:
+        """Create `/controller`, also in place of the one of an earlier session of this broker.
+
+        Returns:
+            Whether the node is that of this session.
+        """
+        if _is_own(client, _CONTROLLER):
+            return True
+        own_id = self._registrar.holder_id
+        if self._read_controller(client).get("brokerid") == own_id:
+            client.delete(_CONTROLLER)
+        host_port = format_address(self._own_address())
+        _create(client, _CONTROLLER, {"version": 2, "brokerid": own_id, "timestamp": _now_ms(), _LINK: host_port})
+        return _is_own(client, _CONTROLLER)
+
+    def _own_address(self) -> Address:
+        """Return the address of this broker's link in the network of ZooKeeper."""
         for address in self._addresses:
             with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
                 probe.connect(address)
                 return str(probe.getsockname()[0]), self._port
         return socket.gethostname(), self._port
 
-    def _create_controller(self, client: Any) -> None:
-        """Create `/controller`.
-
-        Raises:
-            KazooException: The node exists, or ZooKeeper does not answer.
-        """
-        host, port = self._address
-        content = {
-            "version": 2,
-            "brokerid": self._own.node_id,
-            "timestamp": str(int(time.time() * 1000)),
-            "minibroker": f"{host}:{port}",
-        }
-        client.create(_CONTROLLER, json.dumps(content).encode(), ephemeral=True, makepath=True)
-
-    async def announce(self, node_id: int, endpoints: "Mapping[str, Endpoint]") -> None:
-        """Keep the broker registered in `/brokers/ids`, even if ZooKeeper loses its session or its nodes."""
+    async def announce(self, node_id: int, endpoints: Mapping[str, "Endpoint"]) -> None:
+        """Register the broker in `/brokers/ids`, again in each new session, since its nodes end with the session."""
+        registered: Any = None
         while self._client is not None:
-            with contextlib.suppress(KazooException):
-                await asyncio.to_thread(self._register, self._client, node_id, endpoints)
+            session = self._client.client_id
+            if session not in {None, registered} and await self._call(partial(self._register, node_id, endpoints)):
+                registered = session
             await asyncio.sleep(ANNOUNCEMENT_INTERVAL_S)
 
-    def _register(self, client: Any, node_id: int, endpoints: "Mapping[str, Endpoint]") -> None:
-        if self._nodes_file.is_holder:
-            with contextlib.suppress(NodeExistsError):
-                self._create_controller(client)
+    def _register(self, node_id: int, endpoints: Mapping[str, "Endpoint"], client: Any) -> bool:
+        """Create the nodes of this broker, and return whether they are those of this session."""
+        if self._registrar.claim.is_holder and not self._create_controller(client):
+            other = self._read_controller(client).get("brokerid")
+            self._report(f"has lost {_CONTROLLER} to broker {other}, which may hold other logs of this cluster")
+            return False
         path = f"/brokers/ids/{node_id}"
-        stat = client.exists(path)
-        if stat is not None and stat.owner_session_id == client.client_id[0]:
-            return
-        first = next(iter(endpoints.values()))
-        content: dict[str, Any] = {
-            "features": {},
-            "listener_security_protocol_map": {name: endpoint.protocol for name, endpoint in endpoints.items()},
-            "endpoints": [f"{name}://{endpoint.host}:{endpoint.port}" for name, endpoint in endpoints.items()],
-            "jmx_port": -1,
-            "port": first.port,
-            "host": first.host,
-            "version": 5,
-            "timestamp": str(int(time.time() * 1000)),
-        }
-        with contextlib.suppress(NoNodeError):
-            client.delete(path)
-        client.create(path, json.dumps(content).encode(), ephemeral=True, makepath=True)
+        if not _is_own(client, path):
+            first = next(iter(endpoints.values()))
+            content: dict[str, Any] = {
+                "features": {},
+                "listener_security_protocol_map": {name: endpoint.protocol for name, endpoint in endpoints.items()},
+                "endpoints": [f"{name}://{endpoint.host}:{endpoint.port}" for name, endpoint in endpoints.items()],
+                "jmx_port": -1,
+                "port": first.port,
+                "host": first.host,
+                "version": 5,
+                "timestamp": _now_ms(),
+            }
+            with contextlib.suppress(NoNodeError):
+                client.delete(path)
+            _create(client, path, content)
+        return True
 
     def close(self) -> None:
         """End the session, with which the ephemeral nodes go."""
@@ -217,12 +211,22 @@ class ZooKeeperMeeting:
             self._client.close()
 
 
-def _split(address: str) -> tuple[str, int]:
-    host, _, port = address.strip().rpartition(":")
-    return (host, int(port)) if host else (port, 2181)
+def _create(client: Any, path: str, content: Mapping[str, Any]) -> None:
+    with contextlib.suppress(NodeExistsError):
+        client.create(path, json.dumps(content).encode(), ephemeral=True, makepath=True)
 
 
-def _answers(address: tuple[str, int]) -> bool:
+def _is_own(client: Any, path: str) -> bool:
+    """Return whether a node was created in the client's present session."""
+    stat = client.exists(path)
+    return stat is not None and stat.owner_session_id == client.client_id[0]
+
+
+def _now_ms() -> str:
+    return str(int(time.time() * 1000))
+
+
+def _answers(address: Address) -> bool:
     try:
         socket.create_connection(address, timeout=1).close()
     except OSError:

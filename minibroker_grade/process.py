@@ -113,11 +113,11 @@ class BrokerProcess:
     def _end_process(self, number: signal.Signals) -> None:
         if self._child is None:
             return
-        end = time.monotonic() + START_LIMIT_S
+        deadline = time.monotonic() + START_LIMIT_S
         self._send_signal(number)
         # A start script can exit before the broker that it runs, so wait for the whole process group.
         while self._child.poll() is None or self._send_signal(0):
-            if time.monotonic() > end:
+            if time.monotonic() > deadline:
                 self._send_signal(signal.SIGKILL)
                 self._child.wait()
                 break

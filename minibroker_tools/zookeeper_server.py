@@ -8,11 +8,13 @@ import asyncio
 import contextlib
 import itertools
 import struct
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import partial
 from typing import Final
+
+from minibroker.clock import Clock, Timer
 
 VERSION: Final = "3.5.9-minibroker"
 _MAX_FRAME_BYTES: Final = 1 << 20
@@ -21,7 +23,6 @@ _MAX_TIMEOUT_MS: Final = 40000
 _NOTIFICATION_XID: Final = -1
 _SYNC_CONNECTED: Final = 3
 _EPHEMERAL, _SEQUENTIAL = 1, 2
-_WORLD: Final = [(31, "world", "anyone")]
 
 
 class Operation(IntEnum):
@@ -38,8 +39,6 @@ class Operation(IntEnum):
     SYNC = 9
     PING = 11
     GET_CHILDREN2 = 12
-    CHECK = 13
-    MULTI = 14
     CREATE2 = 15
     AUTH = 100
     SET_WATCHES = 101
@@ -133,21 +132,20 @@ def _text(value: str) -> bytes:
     return _buffer(value.encode())
 
 
-def _now_ms() -> int:
-    return int(time.time() * 1000)
+_OPEN_ACL: Final = _int(1) + _int(31) + _text("world") + _text("anyone")
 
 
 @dataclass
 class _Node:
     data: bytes
-    owner: int = 0
-    created: int = 0
-    modified: int = 0
-    children_changed: int = 0
+    owner: int
+    created: int
+    created_ms: int
+    modified: int
+    modified_ms: int
+    children_changed: int
     version: int = 0
     children_version: int = 0
-    created_ms: int = field(default_factory=_now_ms)
-    modified_ms: int = field(default_factory=_now_ms)
     children: dict[str, None] = field(default_factory=dict[str, None])
     next_sequence: int = 0
 
@@ -167,15 +165,23 @@ def _split(path: str) -> tuple[str, str]:
 class Tree:
     """The nodes, and the watches of the sessions.
 
+    Args:
+        clock: The clock of the nodes' timestamps.
+
     Attributes:
         zxid: The id of the last change.
         nodes: The nodes by path.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self.zxid = 0
-        self.nodes = {"/": _Node(b"")}
+        self.nodes = {"/": self._new_node(b"")}
         self._watches: dict[tuple[str, bool], dict[Callable[[Event, str], None], None]] = {}
+
+    def _new_node(self, data: bytes, owner: int = 0) -> _Node:
+        now_ms = self._clock.now_ms()
+        return _Node(data, owner, self.zxid, now_ms, self.zxid, now_ms, self.zxid)
 
     def node(self, path: str) -> _Node:
         """Return the node at a path.
@@ -225,8 +231,7 @@ class Tree:
         if path in self.nodes:
             raise ZooKeeperError(Error.NODE_EXISTS)
         self.zxid += 1
-        owner = session if flags & _EPHEMERAL else 0
-        self.nodes[path] = _Node(data, owner, self.zxid, self.zxid, self.zxid)
+        self.nodes[path] = self._new_node(data, session if flags & _EPHEMERAL else 0)
         parent.next_sequence += 1
         parent.children[_split(path)[1]] = None
         self._notify(Event.CREATED, path)
@@ -267,7 +272,7 @@ class Tree:
         node = self.node(path)
         _check_version(node, version)
         self.zxid += 1
-        node.data, node.modified, node.modified_ms = data, self.zxid, _now_ms()
+        node.data, node.modified, node.modified_ms = data, self.zxid, self._clock.now_ms()
         node.version += 1
         self._notify(Event.DATA_CHANGED, path)
         return node
@@ -291,16 +296,22 @@ class _Session:
         self.timeout_ms = timeout_ms
         self.password = session_id.to_bytes(16)
         self.writer: asyncio.StreamWriter | None = None
-        self.expiry: asyncio.TimerHandle | None = None
+        self.expiry: Timer | None = None
 
 
 class ZooKeeperServer:
-    """Serves the clients of one port."""
+    """Serves the clients of one port.
 
-    def __init__(self) -> None:
-        self.tree = Tree()
+    Args:
+        clock: The clock of timestamps and sessions.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.tree = Tree(clock)
+        self._clock = clock
         self._sessions: dict[int, _Session] = {}
-        self._ids: Iterator[int] = itertools.count(int(time.time()) << 24)
+        # Ids of an earlier server must not be valid here: the high bytes are a time, as in ZooKeeper.
+        self._ids = itertools.count(clock.now_ms() << 16)
         self._writers: set[asyncio.StreamWriter] = set()
         for path in ("/zookeeper", "/zookeeper/quota"):
             self.tree.create(path, b"", 0, 0)
@@ -402,8 +413,7 @@ class ZooKeeperServer:
         """Let the session expire after its timeout from now on."""
         if session.expiry is not None:
             session.expiry.cancel()
-        loop = asyncio.get_running_loop()
-        session.expiry = loop.call_later(session.timeout_ms / 1000, self._expire, session)
+        session.expiry = self._clock.call_later(session.timeout_ms, partial(self._expire, session))
 
     def _expire(self, session: _Session) -> None:
         self._end_session(session)
@@ -443,9 +453,6 @@ class ZooKeeperServer:
                 return b""
             case Operation.SET_DATA:
                 return tree.set(fields.read_text(), fields.read_buffer(), fields.read_int()).stat()
-            case Operation.CHECK:
-                _check_version(tree.node(fields.read_text()), fields.read_int())
-                return b""
             case Operation.EXISTS | Operation.GET_DATA:
                 path, watches = fields.read_text(), fields.read_bool()
                 if watches and (operation == Operation.EXISTS or path in tree.nodes):
@@ -461,10 +468,7 @@ class ZooKeeperServer:
                 return names + (node.stat() if operation == Operation.GET_CHILDREN2 else b"")
             case Operation.GET_ACL | Operation.SET_ACL:
                 node = tree.node(fields.read_text())
-                acl = _int(len(_WORLD)) + b"".join(
-                    _int(perms) + _text(kind) + _text(who) for perms, kind, who in _WORLD
-                )
-                return (acl if operation == Operation.GET_ACL else b"") + node.stat()
+                return (_OPEN_ACL if operation == Operation.GET_ACL else b"") + node.stat()
             case Operation.SET_WATCHES:
                 return self._set_watches(fields, notify)
             case _:
@@ -473,21 +477,17 @@ class ZooKeeperServer:
     def _set_watches(self, fields: _Reader, notify: Callable[[Event, str], None]) -> bytes:
         """Set the watches of a session again after a reconnect. Changes since then are notified immediately."""
         since = fields.read_long()
-        for path in fields.read_texts():
-            node = self.tree.nodes.get(path)
-            if node is None or node.modified > since:
-                notify(Event.DELETED if node is None else Event.DATA_CHANGED, path)
-            else:
-                self.tree.watch(path, notify)
-        for path in fields.read_texts():
-            if path in self.tree.nodes:
-                notify(Event.CREATED, path)
-            else:
-                self.tree.watch(path, notify)
-        for path in fields.read_texts():
-            node = self.tree.nodes.get(path)
-            if node is None or node.children_changed > since:
-                notify(Event.DELETED if node is None else Event.CHILDREN_CHANGED, path)
-            else:
-                self.tree.watch(path, notify, children=True)
+        for kind in (Event.DATA_CHANGED, Event.CREATED, Event.CHILDREN_CHANGED):
+            for path in fields.read_texts():
+                node = self.tree.nodes.get(path)
+                event: Event | None = kind
+                if node is None:
+                    event = None if kind is Event.CREATED else Event.DELETED
+                elif kind is not Event.CREATED:
+                    changed = node.modified if kind is Event.DATA_CHANGED else node.children_changed
+                    event = kind if changed > since else None
+                if event is None:
+                    self.tree.watch(path, notify, children=kind is Event.CHILDREN_CHANGED)
+                else:
+                    notify(event, path)
         return b""

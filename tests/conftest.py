@@ -1,18 +1,20 @@
 """Fixtures shared by all tests: brokers in this process and in others."""
 
+import functools
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Final
+from typing import Any, Final
 from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]  # it has no types
 
 from minibroker import Broker
 from minibroker.broker import checked_options
 from minibroker.operations import groups
-from tests.clients.broker_process import BrokerProcess
+from tests.clients.broker_process import ROOT, BrokerProcess
 from tests.kafka.fixtures import kafka_libs, newest_kafka, oracle, real_kafka
 from tests.patience import NO_RETENTION, PATIENCE_S
 
@@ -29,6 +31,28 @@ settings.register_profile("check", _patient, max_examples=8)
 settings.register_profile("test", _patient, max_examples=25)
 settings.register_profile("torture", _patient, max_examples=100, derandomize=False)
 settings.load_profile("test")
+
+
+class SparkInOneProcess(LoadFileScheduling):  # type: ignore[misc]  # the same
+    """Distributes files to processes, and all files that need Spark to the same one.
+
+    A Spark takes ten seconds of CPU time to start, and is several times slower until its JVM has compiled its code.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        """Return the name of the unit of work that a test belongs to."""
+        file = nodeid.partition("::")[0]
+        return "spark" if _needs_spark(file) else file
+
+
+@functools.cache
+def _needs_spark(file: str) -> bool:
+    return "spark: SparkSession" in (ROOT / file).read_text()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
+    return SparkInOneProcess(config, log)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -104,6 +104,11 @@ class AsyncBroker(AsyncOperations):
         return [listener.name for listener in self._options.listeners]
 
     @property
+    def listener_protocols(self) -> dict[str, str]:
+        """The security protocols of the listeners by name."""
+        return {listener.name: listener.protocol for listener in self._options.listeners}
+
+    @property
     def advertised(self) -> list[tuple[str, int]]:
         """The advertised addresses of the first broker's listeners, where they are set."""
         return [listener.advertised for listener in self._options.listeners if listener.advertised is not None]

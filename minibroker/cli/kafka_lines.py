@@ -5,13 +5,28 @@ module and its version. The lines are written once clients can connect: first a 
 Kafka 3.9 in Kafka's order (`BrokerServer`, `KafkaRaftServer`), then those of a broker with ZooKeeper (`KafkaServer`).
 """
 
+import os
 import sys
-from collections.abc import Iterable
-from datetime import datetime
+import time
+from collections.abc import Sequence
 
 
-def write_broker_lines(node_id: int, listeners: Iterable[tuple[str, str]]) -> None:
-    """Write the lines of a broker to stdout. `listeners` contains names and addresses (HOST:PORT)."""
+def write_ready_lines(node_id: int, listeners: Sequence[tuple[str, str]]) -> None:
+    """Write the lines that MINIBROKER_LOG_LINES selects: Kafka's for `kafka`, Redpanda's and Kafka's for `redpanda`.
+
+    Args:
+        node_id: The id of the broker.
+        listeners: The name and HOST:PORT of each listener.
+    """
+    kind = os.environ.get("MINIBROKER_LOG_LINES")
+    if kind == "redpanda":
+        _write_redpanda_lines(listeners)
+    if kind in {"kafka", "redpanda"}:
+        _write_broker_lines(node_id, listeners)
+
+
+def _write_broker_lines(node_id: int, listeners: Sequence[tuple[str, str]]) -> None:
+    """Write the lines of a broker to stdout."""
     lifecycle = f"[BrokerLifecycleManager id={node_id}]"
     _write(
         "INFO Creating new log file: log.1 (org.apache.zookeeper.server.persistence.FileTxnLog)",
@@ -31,7 +46,7 @@ def write_broker_lines(node_id: int, listeners: Iterable[tuple[str, str]]) -> No
     )
 
 
-def write_redpanda_lines(listeners: Iterable[tuple[str, str]]) -> None:
+def _write_redpanda_lines(listeners: Sequence[tuple[str, str]]) -> None:
     """Write the lines by which programs recognize a started Redpanda broker."""
     addresses = ", ".join(f"{{{name}:{address}}}" for name, address in listeners)
     _write(
@@ -49,6 +64,7 @@ def write_controller_lines(node_id: int) -> None:
 
 
 def _write(*lines: str) -> None:
-    time = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S,%f")[:-3]
-    sys.stdout.write("".join(f"[{time}] {line}\n" for line in lines))
+    now = time.time()
+    moment = f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(now))},{int(now * 1000) % 1000:03}"
+    sys.stdout.write("".join(f"[{moment}] {line}\n" for line in lines))
     sys.stdout.flush()

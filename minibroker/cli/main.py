@@ -33,7 +33,7 @@ with lazy:
     from minibroker.server.faults import fault, registry
     from minibroker.server.inspection import recording
     from minibroker_container import cluster as container_cluster
-    from minibroker_container import ports
+    from minibroker_container import health, ports
     from minibroker_registry import command as registry_command
     from minibroker_storage import files, installation_hints
 
@@ -150,10 +150,12 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
     broker.asynchronous.owns_loop = True
     async with ports.open_ports(options.silent_port) if options.silent_port else contextlib.nullcontext():
         holds_logs: contextlib.AbstractAsyncContextManager[None] | None = contextlib.nullcontext()
-        if options.meet:
-            holds_logs = await container_cluster.meet(broker, options.meet, options.link, stop)
-        if holds_logs is not None:
-            await _run_until(stop, broker, holds_logs, options, console)
+        with _ready_file(options.ready_file) as write_ready_file:
+            if options.meet:
+                holds_logs = await container_cluster.meet(broker, options.meet, options.link, stop, write_ready_file)
+            if holds_logs is not None:
+                await _run_until(stop, broker, holds_logs, options, console, write_ready_file)
+    health.report("waiting: the broker has been stopped\n")
     return 0
 
 
@@ -163,32 +165,36 @@ async def _run_until(
     holds_logs: contextlib.AbstractAsyncContextManager[None],
     options: argparse.Namespace,
     console: "Console",
+    write_ready_file: Callable[[str], None],
 ) -> None:
     faults = fault.read_faults(options.faults) if options.faults else []
-    with _ready_file(options.ready_file) as write_ready_file:
-        async with broker, holds_logs, _admin_ports(options.admin_api, broker):
-            if faults:
-                _install_faults(broker.services, faults)
-            if options.verbose:
-                recording.recording_of(broker.services).watch(console_module.log_request)
-            write_ready_file(broker.bootstrap_servers)
-            print(f"minibroker ready: {_ready_text(broker, options)}", flush=True)  # noqa: T201 - programs wait for this line
-            _write_kafka_lines(broker)
-            console.print_banner(_banner_rows(broker, options))
-            for host in {host for host, _ in broker.asynchronous.advertised}:
-                console.check_advertised(host)
-            if options.browser and not options.terminal and console.has_reader:
-                open_browser(broker.page_url + lesson_path(options), _token(options))
-            warm_up_module.warm_up(broker.services.core)
-            if options.terminal:
-                with console.hold_output():
-                    await _show_in_terminal(broker.page_url, _token(options), stop)
-            await stop.wait()
+    async with broker, holds_logs, _admin_ports(options.admin_api, broker):
+        if faults:
+            _install_faults(broker.services, faults)
+        if options.verbose:
+            recording.recording_of(broker.services).watch(console_module.log_request)
+        write_ready_file(broker.bootstrap_servers)
+        protocols = broker.asynchronous.listener_protocols
+        health.report_ports((protocols[name], address) for name, address in _listener_addresses(broker))
+        print(f"minibroker ready: {_ready_text(broker, options)}", flush=True)  # noqa: T201 - programs wait for this line
+        kafka_lines.write_ready_lines(broker.services.core.cluster.first.id, _listener_addresses(broker))
+        console.print_banner(_banner_rows(broker, options))
+        for host in {host for host, _ in broker.asynchronous.advertised}:
+            console.check_advertised(host)
+        if options.browser and not options.terminal and console.has_reader:
+            open_browser(broker.page_url + lesson_path(options), _token(options))
+        warm_up_module.warm_up(broker.services.core)
+        if options.terminal:
+            with console.hold_output():
+                await _show_in_terminal(broker.page_url, _token(options), stop)
+        await stop.wait()
 
 
 def _create_broker(options: argparse.Namespace) -> "Broker":
     """Return a broker with these options, not yet started. Its warnings are logged."""
     properties = _read_properties(options)
+    if options.meet:
+        properties.pop("zookeeper.connect", None)  # --meet has its value; a warning would say that it has no effect.
     listeners = None if options.listen else properties.get("listeners") or None
     if options.data_dir == "":
         raise ValueError("--data-dir is empty")
@@ -277,7 +283,9 @@ def _find_bootstrap(broker: "Broker") -> str:
     """Return the address for clients. In a container it is the advertised one, which is valid outside of it, too."""
     nodes = broker.services.core.cluster.nodes.values() if is_in_container() else ()
     name = broker.asynchronous.listener_names[0]
-    advertised = [address for node in nodes if (address := node.endpoints[name].advertised) is not None]
+    # A broker in another process has no endpoints before it has joined.
+    endpoints = [node.endpoints[name] for node in nodes if name in node.endpoints]
+    advertised = [endpoint.advertised for endpoint in endpoints if endpoint.advertised is not None]
     return ",".join(map(config_addresses.format_address, advertised)) or broker.bootstrap_servers
 
 
@@ -317,17 +325,6 @@ async def _admin_ports(addresses: Sequence[str], broker: "Broker") -> AsyncGener
         yield
     finally:
         opened.close()
-
-
-def _write_kafka_lines(broker: "Broker") -> None:
-    """Write the lines that MINIBROKER_LOG_LINES selects: Kafka's for `kafka`, Redpanda's and Kafka's for `redpanda`."""
-    kind = os.environ.get("MINIBROKER_LOG_LINES")
-    if kind not in {"kafka", "redpanda"}:
-        return
-    listeners = _listener_addresses(broker)
-    if kind == "redpanda":
-        kafka_lines.write_redpanda_lines(listeners)
-    kafka_lines.write_broker_lines(next(iter(broker.services.core.cluster.nodes)), listeners)
 
 
 def _install_faults(services: "Services", faults: "list[Fault]") -> None:

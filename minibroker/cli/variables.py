@@ -85,6 +85,8 @@ def add_variable(message: str, environment: Mapping[str, str] = os.environ) -> s
     """Prefix a message with the variable that it is about, and append a remedy if it names a file or an address."""
     if _VARIABLE.match(message):
         return message
+    if environment.get(_LOG_LINES) == "redpanda" and _ADDRESS.match(message):
+        return f"redpanda start: {message}; give 0.0.0.0 as the host to listen on all addresses"
     remedy = _suggest_remedy(message, variable := _find_variable_by_name(message, environment))
     if variable is not None:
         shown = "" if SECRET.fullmatch(variable.replace("_", ".")) else f"={environment[variable][:_MAX_VALUE_LENGTH]}"
@@ -102,7 +104,8 @@ def _suggest_remedy(message: str, variable: str | None) -> str:
     if variable == "MINIBROKER_READY_FILE":
         return "; give a file in a directory that exists"
     if variable is None or variable in _DIRECTORIES:
-        return f"; give a directory that user {os.geteuid()} may write to, or mount a volume of that user's"
+        user = os.geteuid()
+        return f"; give a directory that user {user} may write to, mount a volume of that user's, or run as root"
     return "; mount the file there"
 
 
@@ -127,6 +130,8 @@ def _iterate_names(variable: str) -> Iterator[str]:
     elif variable.startswith("KAFKA_"):
         key = config_name(variable)
         yield key
+        if key == "broker.id":
+            yield "node.id"  # Each sets the other.
         if key in IMAGE_FILES:
             yield IMAGE_FILES[key]
 

@@ -249,7 +249,7 @@ class Cluster:
         removed = set(partition.replicas).difference(replicas)
         partition.replicas = replicas
         self._fill_isr(partition)
-        partition.topic.changed()
+        partition.topic.mark_changed()
         if partition.leader is None or partition.leader.id not in partition.isr:
             self._set_leader(partition, self.nodes[partition.isr[0]])
         elif removed:
@@ -279,7 +279,7 @@ class Cluster:
         for partition in self._partitions():
             if node_id in partition.replicas:
                 self._handle_replica_down(partition, node)
-                partition.topic.changed()
+                partition.topic.mark_changed()
         self.save_leaders()
         self._notify_moved()
         _logger.info("node %d is down", node_id)
@@ -306,7 +306,7 @@ class Cluster:
                     self._set_leader(partition, self._next_leader(partition))
                 else:
                     self._fill_isr(partition)
-                partition.topic.changed()
+                partition.topic.mark_changed()
         self.save_leaders()
         self._notify_moved()
         if node.listener is not None:
@@ -318,11 +318,11 @@ class Cluster:
         if node is not None:
             self.controller_epoch += 1
 
-    async def settled(self) -> None:
+    async def wait_until_settled(self) -> None:
         """Wait until the listeners of stopped nodes are closed and the listeners of started nodes are open."""
         for node in self.nodes.values():
             if node.listener is not None:
-                await node.listener.settled()
+                await node.listener.wait_until_settled()
 
     def _handle_replica_down(self, partition: Partition, node: Node) -> None:
         """Remove a stopped node from a partition's ISR, and elect another leader if the node was the leader."""
@@ -351,7 +351,7 @@ class Cluster:
         partition.leader_epoch += 1
         if leader is not None:
             self._fill_isr(partition)
-        partition.topic.changed()
+        partition.topic.mark_changed()
         self._moved.append(partition)
         self._is_saved = False
 

@@ -31,7 +31,7 @@ class MetadataFile:
         mode: The access permissions of the file.
         is_durable: Whether the file must survive a crash of the machine. A file in a temporary directory need not
             survive, and has no backup.
-        on_write: Called after each write of a durable file.
+        on_write: Called after each write.
 
     Attributes:
         was_torn: Whether `read` fell back to the backup.
@@ -89,6 +89,7 @@ class MetadataFile:
         """
         if not self._is_durable:
             write_atomically(self.path, data, mode=self._mode)
+            self._on_write()
             return
         # Without a backup the file must be forced to disk: the first generation, and every generation on a file system
         # without hard links.
@@ -176,7 +177,7 @@ class MetadataFile:
         if not self.is_behind:
             self._unsynced = None
 
-    def replaced(self) -> None:
+    def reset(self) -> None:
         """Reset the state after another writer replaced the file. The new file counts as synced and has no backup."""
         self._written += 1
         self._synced = self._written

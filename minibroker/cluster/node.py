@@ -18,7 +18,7 @@ class Listener(Protocol):
     def open(self) -> None:
         """Listen again at the same address."""
 
-    async def settled(self) -> None:
+    async def wait_until_settled(self) -> None:
         """Wait until all pending changes are complete."""
 
     def reconfigure(self) -> None:

@@ -98,7 +98,9 @@ def release(text: str, *, unstable_features: bool = False) -> Release:
     return Release(name, served, own_features)
 
 
-def advertised(served: Mapping[int, tuple[int, int]], release: Release | None) -> Mapping[int, tuple[int, int]]:
+def advertised_versions(
+    served: Mapping[int, tuple[int, int]], release: Release | None
+) -> Mapping[int, tuple[int, int]]:
     """Return the versions that ApiVersions advertises. Only Produce differs from the served versions (KIP-896)."""
     if release is None or not release.is_at_least(_FIRST_WITHOUT_OLD_PRODUCE):
         return served

@@ -89,7 +89,7 @@ class ClusterMetadata:
             ClusterFileError: The file is damaged.
             OSError: The file cannot be read.
         """
-        self._file.replaced()
+        self._file.reset()
         before, self._sections = self._sections, self._read()
         for callbacks in self._changed.values() if before != self._sections else ():
             for callback in callbacks:

@@ -136,7 +136,7 @@ class Topic:
         """Return the partition with this index, or None."""
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
-    def changed(self) -> None:
+    def mark_changed(self) -> None:
         """Invalidate the cached Metadata response, because a partition has changed."""
         self._described = []
         self._racks = ()
@@ -395,14 +395,14 @@ class Topics:
         """
         self._write(MetadataFile(os.path.join(directory, TOPICS_FILE)), topics)
 
-    def replaced(self, gone: Iterable[Topic], nowhere: str) -> None:
+    def close_replaced(self, gone: Iterable[Topic], nowhere: str) -> None:
         """Close topics whose directories were moved away, after the topics file was replaced.
 
         Args:
             gone: The topics.
             nowhere: A directory that does not exist, for the paths of the abandoned logs.
         """
-        self._file.replaced()
+        self._file.reset()
         for topic in gone:
             for partition in topic.partitions:
                 partition.abandon(nowhere)

@@ -39,7 +39,9 @@ _WORDS: Final = {
 }
 
 
-def problem(status: int, message: str, word: str | None = None, headers: dict[str, str] | None = None) -> Response:
+def problem_response(
+    status: int, message: str, word: str | None = None, headers: dict[str, str] | None = None
+) -> Response:
     """Return an error response with the fields of `Problem` as JSON."""
     # json.dumps returns ASCII, so any message can be encoded.
     body = json.dumps({"error": word or _WORDS.get(status, "error"), "message": message})
@@ -71,14 +73,14 @@ def handle_errors(app: FastAPI) -> None:
 
 def _problem_handler(status: int, word: str | None, message: str) -> Any:
     async def handle(_: Request, error: Exception) -> Response:
-        return problem(status, message.format(error), word)
+        return problem_response(status, message.format(error), word)
 
     return handle
 
 
 async def _respond_to_invalid(_: Request, error: Exception) -> Response:
     complaints = cast("RequestValidationError", error).errors()
-    return problem(400, "; ".join(map(_format_complaint, complaints)))
+    return problem_response(400, "; ".join(map(_format_complaint, complaints)))
 
 
 def _format_complaint(complaint: dict[str, Any]) -> str:
@@ -102,4 +104,4 @@ async def _respond_to_http_error(request: Request, error: Exception) -> Response
     message = str(http_error.detail)
     if http_error.status_code in {404, 405}:
         message = f"there is no {request.method} {request.url.path}; GET /openapi.json lists all paths"
-    return problem(http_error.status_code, message, headers=dict(http_error.headers or {}))
+    return problem_response(http_error.status_code, message, headers=dict(http_error.headers or {}))

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from minibroker.control.errors import problem
+from minibroker.control.errors import problem_response
 from minibroker.control.web_pages import refusal_of
 
 MAX_BODY_BYTES: Final = 8 << 20
@@ -56,11 +56,13 @@ class Guard:
     def _refusal(self, headers: Headers, path: str) -> Response | None:
         reason = refusal_of(headers.get, self._host if self._expected is None else None)
         if reason is not None:
-            return problem(403, reason)
+            return problem_response(403, reason)
         if self._expected is None or path in _OPEN_TO_ALL:
             return None
         authorization = headers.get("authorization", "").encode("latin-1")
         if hmac.compare_digest(authorization, self._expected):
             return None
         hint = "a token is needed: Authorization: Bearer TOKEN"
-        return problem(401, "the token is wrong" if authorization else hint, headers={"WWW-Authenticate": "Bearer"})
+        return problem_response(
+            401, "the token is wrong" if authorization else hint, headers={"WWW-Authenticate": "Bearer"}
+        )

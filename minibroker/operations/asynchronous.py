@@ -349,7 +349,7 @@ class AsyncOperations:
         """
         untouched = ("_schemas",) if keep_schemas else ()
         reset.reset(self.services, self.make_topics, keep_topics=keep_topics, untouched=untouched)
-        await self.services.core.cluster.settled()
+        await self.services.core.cluster.wait_until_settled()
 
     async def snapshot(self, directory: "str | os.PathLike[str] | None" = None) -> "Snapshot":
         """Copy all topics, records, groups and transactions into a new directory.
@@ -366,4 +366,4 @@ class AsyncOperations:
         state, and anything they write is lost with that state.
         """
         await snapshots.restore_snapshot(self.services, snapshot)
-        await self.services.core.cluster.settled()
+        await self.services.core.cluster.wait_until_settled()

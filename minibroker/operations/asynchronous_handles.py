@@ -104,7 +104,7 @@ class AsyncConsumerGroup(_Handle):
         """
         await groups.wait_for_group(self._services, self.group_id)
         if groups.find_group(self._services, self.group_id) is None:
-            warn_caller(groups.missing_group(self._services, self.group_id))
+            warn_caller(groups.missing_group_message(self._services, self.group_id))
         return await waiting.run_in_slices(self._services, groups.group_lag(self._services, self.group_id))
 
     async def share_partitions(self) -> "dict[TopicPartition, SharePartitionDescription]":
@@ -200,12 +200,12 @@ class AsyncBrokerNode(_Handle):
         """
         self._services.core.writes.commit()
         self._services.core.cluster.stop_node(self._node_id)
-        await self._services.core.cluster.settled()
+        await self._services.core.cluster.wait_until_settled()
 
     async def start(self) -> None:
         """Start the broker again at the same address. No effect if it is running."""
         self._services.core.cluster.start_node(self._node_id)
-        await self._services.core.cluster.settled()
+        await self._services.core.cluster.wait_until_settled()
 
 
 class AsyncFaults(_Handle):

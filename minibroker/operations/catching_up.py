@@ -7,7 +7,7 @@ from minibroker.operations import groups
 from minibroker.operations.records import record_slices
 from minibroker.operations.share_groups import SharePartitionDescription, describe_loaded_partitions, state_logs
 from minibroker.operations.waiting import eventually
-from minibroker.operations.wording import format_count, missing
+from minibroker.operations.wording import format_count, missing_message
 from minibroker.server.services import Services
 from minibroker_storage.data_directory.names import TopicPartition
 from minibroker_storage.log import Log
@@ -136,9 +136,11 @@ class _Progress:
         state = f"{description.state}, {format_count(len(description.members), 'member')}"
         lines = [f"group {self._group_id!r} had not read {read} within {timeout:g} s: {state}"]
         if groups.find_group(self._services, self._group_id) is None:
-            lines.append(f"  {groups.missing_group(self._services, self._group_id)}")
+            lines.append(f"  {groups.missing_group_message(self._services, self._group_id)}")
         if self._topic is not None and self._services.core.topics.get(self._topic) is None:
-            lines.append(f"  {missing('topic', self._topic, (topic.name for topic in self._services.core.topics))}")
+            lines.append(
+                f"  {missing_message('topic', self._topic, (topic.name for topic in self._services.core.topics))}"
+            )
         for partition in self.partitions():
             end = partition.log.last_stable_offset
             key = partition.topic.name, partition.index

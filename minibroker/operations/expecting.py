@@ -9,7 +9,7 @@ from minibroker.cluster import errors
 from minibroker.cluster.topics import Topic
 from minibroker.config.names import misspelling
 from minibroker.operations.matching import RecordMatcher, describe, explain
-from minibroker.operations.records import ConsumerRecord, end_offsets, missing_topic, record_slices
+from minibroker.operations.records import ConsumerRecord, end_offsets, missing_topic_message, record_slices
 from minibroker.operations.waiting import check_not_negative, eventually, run_in_slices
 from minibroker.operations.wording import format_count
 from minibroker.server.inspection.journal import Entry, Journal
@@ -80,7 +80,7 @@ async def wait_for_records(
     def describe_failure() -> str:
         expected = f"expected {format_count(count, 'record')} in {topic!r} within {timeout:g} s"
         if services.core.topics.get(topic) is None:
-            return f"{expected}; {missing_topic(services, topic)}"
+            return f"{expected}; {missing_topic_message(services, topic)}"
         if isinstance(matching, RecordMatcher):
             return f"{expected}, {len(matching_records.found)} match\n{explain(matching, matching_records.seen)}"
         found = f"{len(matching_records.found)} match, of" if matching is not None else "found"
@@ -122,7 +122,7 @@ def _warn_of_misspelling(services: Services, name: str) -> None:
     """Issue a MinibrokerWarning if the topic does not exist and its name resembles that of an existing topic."""
     topics = services.core.topics
     if topics.get(name) is None and misspelling(name, [topic.name for topic in topics]):
-        errors.warn_caller(f"expect_none: {missing_topic(services, name)}")
+        errors.warn_caller(f"expect_none: {missing_topic_message(services, name)}")
 
 
 def _describe_records(records: list[ConsumerRecord]) -> list[str]:

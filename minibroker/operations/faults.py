@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from minibroker.cluster.routing.routes import ROUTES
 from minibroker.config.names import misspelling
-from minibroker.operations.records import missing_topic
+from minibroker.operations.records import missing_topic_message
 from minibroker.server.services import Services
 from minibroker_storage.data_directory.names import LEGAL_TOPIC, MAX_TOPIC_NAME
 
@@ -38,4 +38,4 @@ def reasons_never_to_match(services: Services, fault: "Fault") -> Iterator[str]:
     if topic is None and not is_legal:
         yield f"topic: {name!r} is not a name that a topic can have"
     elif topic is None and misspelling(name, [existing.name for existing in services.core.topics]):
-        yield f"topic: {missing_topic(services, name)}"
+        yield f"topic: {missing_topic_message(services, name)}"

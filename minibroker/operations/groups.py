@@ -17,7 +17,7 @@ from minibroker.coordinators.groups.streams.group import StreamsGroup, StreamsMe
 from minibroker.operations.options import DEFAULT_TIMEOUT
 from minibroker.operations.share_groups import describe_loaded_partitions, wait_for_states
 from minibroker.operations.waiting import until
-from minibroker.operations.wording import format_count, missing
+from minibroker.operations.wording import format_count, missing_message
 from minibroker.server.services import Services
 from minibroker_protocol.coordinator_records.consumer_protocol import ConsumerProtocolAssignment
 from minibroker_protocol.coordinator_records.versioned import decode_versioned
@@ -91,16 +91,16 @@ async def wait_for_group(services: Services, group_id: str) -> None:
         await wait_for_states(services, group_id)
 
 
-def missing_group(services: Services, group_id: str) -> str:
+def missing_group_message(services: Services, group_id: str) -> str:
     """Return the message for a group that does not exist, including a list of the existing groups."""
-    return missing("group", group_id, (group.group_id for group in services.groups.store.groups()))
+    return missing_message("group", group_id, (group.group_id for group in services.groups.store.groups()))
 
 
 def warn_of_misspelling(services: Services, group_id: str) -> None:
     """Issue a MinibrokerWarning if the group does not exist and its id resembles that of an existing group."""
     groups = services.groups.store.groups()
     if find_group(services, group_id) is None and misspelling(group_id, [group.group_id for group in groups]):
-        warn_caller(missing_group(services, group_id))
+        warn_caller(missing_group_message(services, group_id))
 
 
 def describe_group(services: Services, group_id: str) -> GroupDescription:
@@ -253,7 +253,7 @@ async def wait_until_stable(
         lines = [f"group {group_id!r} was not stable with {expected} within {timeout:g} s: {state}"]
         group = find_group(services, group_id)
         if group is None:
-            lines.append(f"  {missing_group(services, group_id)}")
+            lines.append(f"  {missing_group_message(services, group_id)}")
         unassigned = sorted(find_unassigned(services, group, description)) if group is not None else []
         if description.is_stable and unassigned:
             lines.append(f"  no member has {', '.join(f'{topic}-{index}' for topic, index in unassigned)}")

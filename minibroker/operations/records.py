@@ -13,7 +13,7 @@ from minibroker.cluster.errors import NotFoundError, OperationError, is_the_call
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topics import Topic
 from minibroker.config.documents import parse_json
-from minibroker.operations.wording import Int64, missing
+from minibroker.operations.wording import Int64, missing_message
 from minibroker.server.services import Services
 from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.records.header import BatchHeader, TimestampType
@@ -91,9 +91,9 @@ class ConsumerRecord:
         return next((value for key, value in reversed(self.headers) if key == name), None)
 
 
-def missing_topic(services: Services, name: str) -> str:
+def missing_topic_message(services: Services, name: str) -> str:
     """Return the message for a topic that does not exist, including a list of the existing topics."""
-    return missing("topic", name, (topic.name for topic in services.core.topics))
+    return missing_message("topic", name, (topic.name for topic in services.core.topics))
 
 
 def topic_of(services: Services, name: str) -> Topic:
@@ -104,7 +104,7 @@ def topic_of(services: Services, name: str) -> Topic:
     """
     topic = services.core.topics.get(name)
     if topic is None:
-        raise NotFoundError(missing_topic(services, name))
+        raise NotFoundError(missing_topic_message(services, name))
     return topic
 
 
@@ -192,7 +192,7 @@ def _read_ranges(
     topic = services.core.topics.get(name)
     if topic is None:
         raise NotFoundError(
-            f"{missing_topic(services, name)} (wait_for({name!r}) waits until the topic has records; "
+            f"{missing_topic_message(services, name)} (wait_for({name!r}) waits until the topic has records; "
             f"expect_none({name!r}) passes also without the topic)"
         )
     services.core.writes.commit()

@@ -141,7 +141,7 @@ def replace(core: Core, new: str, gone: Collection[Topic]) -> None:
         except OSError:
             undo(data_dir)
             raise
-        core.topics.replaced(gone, f"{data_dir}/{UNFINISHED}")
+        core.topics.close_replaced(gone, f"{data_dir}/{UNFINISHED}")
     core.metadata.load()
     # Removing the directory with all replaced files is slow, so it happens in the background.
     core.background(partial(purge_and_log_errors, leftovers))

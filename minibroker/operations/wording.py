@@ -46,7 +46,7 @@ def format_duration(seconds: float) -> str:
     return str(timedelta(seconds=round(min(seconds, _MAX_SPAN_S), 3)))
 
 
-def missing(kind: str, name: str, existing: Iterable[str]) -> str:
+def missing_message(kind: str, name: str, existing: Iterable[str]) -> str:
     """Return a message such as `there is no topic 'ordres'; topics: orders; did you mean orders?`."""
     names = sorted(existing)
     others = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""

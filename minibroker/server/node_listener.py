@@ -162,7 +162,7 @@ class NodeListener:
 
     async def end(self) -> None:
         """Close all sockets and connections. Connections that were accepted are set up first, and then closed, too."""
-        await self.settled()
+        await self.wait_until_settled()
         await self._accept_no_more()
         for _, bound in self._held:
             with contextlib.suppress(OSError):
@@ -176,17 +176,17 @@ class NodeListener:
         self.quotas.reconfigure()
 
     def close(self) -> None:
-        """Stop accepting connections, and abort the open ones. `settled` waits until this is complete."""
+        """Stop accepting connections, and abort the open ones. `wait_until_settled` waits until this is complete."""
         for _, acceptor in self._acceptors:
             acceptor.stop()
         self.connections.abort()
         self._schedule(self._close)
 
     def open(self) -> None:
-        """Listen at the same addresses again. `settled` waits until this is complete."""
+        """Listen at the same addresses again. `wait_until_settled` waits until this is complete."""
         self._schedule(self._open)
 
-    async def settled(self) -> None:
+    async def wait_until_settled(self) -> None:
         """Wait until all earlier calls of `close` and `open` are complete."""
         while self._changes is not None and not self._changes.done():
             await asyncio.wait([self._changes])

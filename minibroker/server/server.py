@@ -110,6 +110,11 @@ class Server:
         """The (host, port) of each broker, including stopped ones."""
         return [listener.address for listener in self._listeners]
 
+    @property
+    def listeners(self) -> list[ServedListener]:
+        """The listeners of the first broker, with the ports that are open."""
+        return [given._replace(port=self.addresses_of(given.name)[0][1]) for given in self._given]
+
     def addresses_of(self, listener: str) -> list[tuple[str, int]]:
         """Return the (host, port) of each broker for the listener with this name.
 

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request
 from starlette.responses import Response
 
 from minibroker.config.version import __version__
-from minibroker.control.errors import handle_errors, problem
+from minibroker.control.errors import handle_errors, problem_response
 from minibroker.control.parameters import refuse_unknown_parameters
 from minibroker.control.remote import Remote
 from minibroker_lab.page.fetch_savings import FetchSavings
@@ -76,11 +76,11 @@ def _add_routes(app: FastAPI, files: Mapping[str, Response], *views: APIRouter) 
 
     @app.get("/files/{path:path}")
     def file(path: str) -> Response:
-        return files.get(path) or problem(404, f"there is no file {path!r}")
+        return files.get(path) or problem_response(404, f"there is no file {path!r}")
 
     @app.get("/data/{path:path}")
     def unknown(path: str) -> Response:
-        return problem(404, f"there is no {_DATA}/{path}")
+        return problem_response(404, f"there is no {_DATA}/{path}")
 
     @app.get("/{path:path}")
     def page(request: Request, path: str) -> Response:  # noqa: ARG001 - the page reads it

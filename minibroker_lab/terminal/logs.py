@@ -9,7 +9,16 @@ from urllib.parse import quote
 from textual.widgets import Input, Static
 
 from minibroker_lab.terminal.requests import part_view
-from minibroker_lab.terminal.view import PageError, View, fill_table, number, selected_key, size, table, time_of_day
+from minibroker_lab.terminal.view import (
+    PageError,
+    View,
+    create_table,
+    fill_table,
+    format_number,
+    format_size,
+    format_time_of_day,
+    selected_key,
+)
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -30,7 +39,7 @@ class LogList(View):
 
     def body(self) -> ComposeResult:
         """Create the table."""
-        yield table("partitions", _PARTITIONS)
+        yield create_table("partitions", _PARTITIONS)
 
     async def load(self) -> None:
         """Fetch all partitions."""
@@ -54,9 +63,9 @@ def _partition_cells(partition: dict[str, Any]) -> list[str]:
     return [
         f"{partition['topic']}-{partition['index']}",
         leader,
-        *(number(partition[name]) for name in _OFFSETS),
-        size(partition["size"]),
-        number(partition["segment_count"]),
+        *(format_number(partition[name]) for name in _OFFSETS),
+        format_size(partition["size"]),
+        format_number(partition["segment_count"]),
     ]
 
 
@@ -76,7 +85,7 @@ class LogView(View):
         yield Static("", classes="facts", id="marks", markup=False)
         yield Input(placeholder="Offset; Enter", id="offset")
         yield Static("", classes="facts", id="steps", markup=False)
-        yield table("batches", _BATCHES)
+        yield create_table("batches", _BATCHES)
 
     def on_mount(self) -> None:
         """Hide the offset input and focus the table of batches."""
@@ -87,7 +96,8 @@ class LogView(View):
         """Fetch the log and its batches."""
         log = await self.client.get(self._path)
         marks = "   ".join(f"{name.replace('_', ' ')} {log[name]:,}" for name in _OFFSETS)
-        sizes = f"{size(log['size'])} in {log['segment_count']} segments, of {size(log['segment_bytes'])} at most"
+        segment_size = format_size(log["segment_bytes"])
+        sizes = f"{format_size(log['size'])} in {log['segment_count']} segments of at most {segment_size}"
         self.query_one("#marks", Static).update(f"{marks}\n{sizes}\n{log['directory']}")
         offset = log["log_start_offset"] if self._offset is None else self._offset
         page = await self.client.get(f"{self._path}/batches?offset={offset}")
@@ -145,11 +155,11 @@ def _batch_cells(batch: dict[str, Any]) -> list[str]:
     return [
         f"{batch['base_offset']:,} to {batch['last_offset']:,}",
         str(batch["segment"]),
-        number(batch["position"]),
-        size(batch["size"]),
-        number(batch["records"]),
+        format_number(batch["position"]),
+        format_size(batch["size"]),
+        format_number(batch["records"]),
         batch["codec"],
-        time_of_day(max(batch["max_timestamp"], 0)),
+        format_time_of_day(max(batch["max_timestamp"], 0)),
         producer,
         kind,
     ]

@@ -10,7 +10,15 @@ from textual.containers import Vertical
 from textual.widgets import Input, Static, TabbedContent, TabPane
 
 from minibroker_lab.terminal.bytes_view import BytesView
-from minibroker_lab.terminal.view import View, duration, fill_table, selected_key, size, table, time_of_day
+from minibroker_lab.terminal.view import (
+    View,
+    create_table,
+    fill_table,
+    format_duration,
+    format_size,
+    format_time_of_day,
+    selected_key,
+)
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -45,7 +53,7 @@ class RequestList(View):
     def body(self) -> ComposeResult:
         """Create the filter input, the rows and the status line."""
         yield Input(placeholder="Words that stand in the row; Enter", id="find")
-        yield table("rows", _COLUMNS)
+        yield create_table("rows", _COLUMNS)
         yield Static("", classes="facts", id="status", markup=False)
 
     def on_mount(self) -> None:
@@ -129,8 +137,8 @@ def _cells(row: dict[str, Any]) -> list[Any]:
     api = row["api"] if row["version"] < 0 else f"{row['api']} v{row['version']}"
     outcome = Text(row["outcome"], _STYLES.get(row["state"], ""))
     client = f"{row['client_id'] or ''} {row['client']}".strip()
-    sizes = size(row["bytes_in"]), size(row["bytes_out"])
-    times = time_of_day(row["time"]), duration(row["duration_ms"])
+    sizes = format_size(row["bytes_in"]), format_size(row["bytes_out"])
+    times = format_time_of_day(row["time"]), format_duration(row["duration_ms"])
     return [row["number"], times[0], api, row["about"], outcome, times[1], *sizes, client]
 
 
@@ -157,7 +165,9 @@ class RequestView(View):
         data = await self.client.get(f"/requests/{self._number}")
         version = f" v{data['version']}" if data["version"] >= 0 else ""
         self.query_one(".title", Static).update(f"{data['api']}{version}, request {data['number']}")
-        took = duration(data["duration_ms"]) or ("no response yet" if data["state"] == "waiting" else "no response")
+        took = format_duration(data["duration_ms"]) or (
+            "no response yet" if data["state"] == "waiting" else "no response"
+        )
         client = f"{data['client_id'] or 'no client id'} {data['client']}"
         facts = [f"{data['outcome']}   {data['about']}", f"from {client} to {data['broker']}, {took}"]
         facts += [f"the client sees {ours} for {theirs}" for theirs, ours in data["replaced"].items()]

@@ -7,7 +7,14 @@ from urllib.parse import quote
 
 from textual.widgets import DataTable, Static
 
-from minibroker_lab.terminal.view import View, fill_table, number, place, table, time_of_day
+from minibroker_lab.terminal.view import (
+    View,
+    create_table,
+    fill_table,
+    format_number,
+    format_partition,
+    format_time_of_day,
+)
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -25,12 +32,12 @@ class StateView(View):
 
     def body(self) -> ComposeResult:
         """Create the four tables."""
-        yield table("groups", ("Group", "Protocol", "State", "Generation", "Members"))
-        yield table("transactions", ("Transactional id", "State", "Producer id", "Epoch", "Partitions"))
-        yield table(
+        yield create_table("groups", ("Group", "Protocol", "State", "Generation", "Members"))
+        yield create_table("transactions", ("Transactional id", "State", "Producer id", "Epoch", "Partitions"))
+        yield create_table(
             "sessions", ("Fetch session", "Broker", "Next epoch", "Last used", "Bytes saved", "Cached partitions")
         )
-        yield table("delayed", ("Request that waits", "Broker", "Client", "Waits for"))
+        yield create_table("delayed", ("Request that waits", "Broker", "Client", "Waits for"))
 
     async def load(self) -> None:
         """Fetch the state."""
@@ -73,7 +80,7 @@ def _session_cells(session: dict[str, Any]) -> list[Any]:
     shown = ", ".join(cached[:_SHOWN]) + more
     savings = session["savings"]
     saved = "not known" if savings is None else f"{savings['saved_bytes']:,} of {savings['full_bytes']:,}"
-    return [session["id"], session["node"], session["epoch"], time_of_day(session["last_used_ms"]), saved, shown]
+    return [session["id"], session["node"], session["epoch"], format_time_of_day(session["last_used_ms"]), saved, shown]
 
 
 def _delayed_cells(request: dict[str, Any]) -> list[Any]:
@@ -91,8 +98,8 @@ class GroupView(View):
     def body(self) -> ComposeResult:
         """Create the facts and the two tables."""
         yield Static("", classes="facts", markup=False)
-        yield table("members", ("Member", "Client", "Reads", "State"))
-        yield table("offsets", ("Partition", "Committed", "High watermark", "Lag"))
+        yield create_table("members", ("Member", "Client", "Reads", "State"))
+        yield create_table("offsets", ("Partition", "Committed", "High watermark", "Lag"))
 
     async def load(self) -> None:
         """Fetch the group."""
@@ -102,7 +109,7 @@ class GroupView(View):
         self.query_one(".facts", Static).update(facts)
         members = [(member["member_id"], _member_cells(member)) for member in group["members"]]
         fill_table(self.table("#members"), members)
-        offsets = [(place(partition), _offset_cells(partition)) for partition in group["offsets"]]
+        offsets = [(format_partition(partition), _offset_cells(partition)) for partition in group["offsets"]]
         fill_table(self.table("#offsets"), offsets)
 
 
@@ -115,4 +122,7 @@ def _member_cells(member: dict[str, Any]) -> list[str]:
 
 
 def _offset_cells(partition: dict[str, Any]) -> list[str]:
-    return [place(partition), *(number(partition[name]) for name in ("committed", "high_watermark", "lag"))]
+    return [
+        format_partition(partition),
+        *(format_number(partition[name]) for name in ("committed", "high_watermark", "lag")),
+    ]

@@ -166,7 +166,7 @@ class View(Screen[None]):
         return cast("App[None]", cast("Any", self).app)  # The casts are needed because Textual's type is incomplete.
 
 
-def table(name: str, columns: Iterable[str]) -> DataTable[Text]:
+def create_table(name: str, columns: Iterable[str]) -> DataTable[Text]:
     """Return a table whose cursor selects rows."""
     data_table: DataTable[Text] = DataTable(id=name, cursor_type="row", zebra_stripes=True)
     data_table.add_columns(*columns)
@@ -181,12 +181,12 @@ def fill_table(data_table: DataTable[Text], rows: Sequence[tuple[str, Sequence[A
     old = [str(row.key.value) for row in data_table.ordered_rows]
     cursor_row = data_table.cursor_row
     key = old[cursor_row] if 0 <= cursor_row < len(old) else None
-    was_last = cursor_row == len(old) - 1
+    was_on_last_row = cursor_row == len(old) - 1
     data_table.clear()
     for name, cells in rows:
         data_table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in cells), key=name)
     keys = [name for name, _ in rows]
-    if was_last or key is None:
+    if was_on_last_row or key is None:
         data_table.move_cursor(row=max(0, len(keys) - 1) if old else 0)
     elif key in keys:
         data_table.move_cursor(row=keys.index(key))
@@ -198,28 +198,28 @@ def selected_key(data_table: DataTable[Text]) -> str | None:
     return str(rows[data_table.cursor_row].key.value) if 0 <= data_table.cursor_row < len(rows) else None
 
 
-def size(count: int) -> str:
+def format_size(count: int) -> str:
     """Return a number of bytes as text, such as "1,234 B" or "56 KiB"."""
     return f"{count:,} B" if count < _LARGE else f"{round(count / _KIB):,} KiB"
 
 
-def duration(ms: float | None) -> str:
+def format_duration(ms: float | None) -> str:
     """Return a number of milliseconds as text, or an empty string for None."""
     if ms is None:
         return ""
     return f"{ms:.2f} ms" if ms < _SECOND_MS else f"{ms / _SECOND_MS:.1f} s"
 
 
-def time_of_day(ms: int) -> str:
+def format_time_of_day(ms: int) -> str:
     """Return the local time of day, such as 14:03:59.125, for a time in milliseconds since the epoch."""
     return f"{time.strftime('%H:%M:%S', time.localtime(ms / _SECOND_MS))}.{ms % _SECOND_MS:03}"
 
 
-def number(value: int | None) -> str:
+def format_number(value: int | None) -> str:
     """Return a number with thousands separators, such as 1,234, or an empty string for None."""
     return "" if value is None else f"{value:,}"
 
 
-def place(partition: dict[str, Any]) -> str:
+def format_partition(partition: dict[str, Any]) -> str:
     """Return the name of a partition, such as orders-0."""
     return f"{partition['topic']}-{partition['partition']}"

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from minibroker.clock import SystemClock
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.settings import load_properties
 from minibroker_tools.commands.common import local_broker
@@ -80,7 +81,7 @@ async def _serve(path: str) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    zookeeper = ZooKeeperServer()
+    zookeeper = ZooKeeperServer(SystemClock(asyncio.get_running_loop()))
     try:
         server = await asyncio.start_server(zookeeper.serve, host, int(port))
     except OSError as error:

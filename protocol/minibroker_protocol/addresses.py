@@ -158,7 +158,7 @@ class _Steps:
         kind = field.kind
         step, has_address = (self._value(kind), False) if isinstance(kind, p.WireType) else self._structure(kind)
         if field.is_array:
-            return _array_step(_uvarint_count if self._flexible else _int32_count, step), has_address
+            return _array_step(_read_compact_count if self._flexible else _read_plain_count, step), has_address
         is_nullable = not isinstance(kind, p.WireType) and self._version in field.nullable and not in_tag
         return (_nullable_step(step) if is_nullable else step), has_address
 
@@ -201,18 +201,18 @@ def _int32_sized_step(data: memoryview, position: int, _places: _Places) -> int:
     return position + _INT32.size + max(length, 0)
 
 
-def _uvarint_count(data: memoryview, position: int) -> tuple[int, int]:
+def _read_compact_count(data: memoryview, position: int) -> tuple[int, int]:
     count, position = read_uvarint(data, position)
     return count - 1, position
 
 
-def _int32_count(data: memoryview, position: int) -> tuple[int, int]:
+def _read_plain_count(data: memoryview, position: int) -> tuple[int, int]:
     return _INT32.unpack_from(data, position)[0], position + _INT32.size
 
 
-def _array_step(count: Callable[[memoryview, int], tuple[int, int]], element: _Step) -> _Step:
+def _array_step(read_count: Callable[[memoryview, int], tuple[int, int]], element: _Step) -> _Step:
     def step(data: memoryview, position: int, places: _Places) -> int:
-        elements, position = count(data, position)
+        elements, position = read_count(data, position)
         end = len(data)
         for _ in range(elements):
             position = element(data, position, places)

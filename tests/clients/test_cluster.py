@@ -49,7 +49,7 @@ async def _disturb(broker: Broker, number: int) -> None:
     else:
         for node_id in cluster.nodes:
             cluster.start_node(node_id)
-    await cluster.settled()
+    await cluster.wait_until_settled()
 
 
 def disturb(broker: Broker, number: int) -> None:
@@ -123,11 +123,11 @@ def test_what_nobody_leads_is_served_when_its_node_is_back() -> None:
 
         async def stop() -> None:
             broker.services.core.cluster.stop_node(gone)
-            await broker.services.core.cluster.settled()
+            await broker.services.core.cluster.wait_until_settled()
 
         async def start() -> None:
             broker.services.core.cluster.start_node(gone)
-            await broker.services.core.cluster.settled()
+            await broker.services.core.cluster.wait_until_settled()
 
         producer.produce("t", b"before", partition=1)
         assert producer.flush(PATIENCE_S) == 0

@@ -15,6 +15,7 @@ import pytest
 from kazoo import exceptions  # type: ignore[import-untyped] # it has no types
 from kazoo.client import KazooClient  # type: ignore[import-untyped] # the same
 
+from minibroker.clock import Clock, ManualClock, SystemClock
 from minibroker_tools import zookeeper_server
 from minibroker_tools.zookeeper_server import ZooKeeperServer
 from tests.command_line_tools.test_servers import ask_zookeeper
@@ -26,12 +27,12 @@ SEED = 4
 
 
 @contextlib.contextmanager
-def ours() -> Iterator[tuple[int, ZooKeeperServer]]:
+def ours(port: int = 0, clock: Clock | None = None) -> Iterator[tuple[int, ZooKeeperServer]]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    zookeeper = ZooKeeperServer()
-    listening = asyncio.start_server(zookeeper.serve, "127.0.0.1", 0)
+    zookeeper = ZooKeeperServer(clock or SystemClock(loop))
+    listening = asyncio.start_server(zookeeper.serve, "127.0.0.1", port)
     server = asyncio.run_coroutine_threadsafe(listening, loop).result(PATIENCE_S)
 
     async def close() -> None:
@@ -181,6 +182,19 @@ def test_ephemeral_nodes_end_with_their_session(port: int, connect: Callable[...
         eventually(lambda: client.exists("/expired") is None)
         while silent.recv(1000):  # The server ends the connection with the session.
             pass
+
+
+def test_times_and_sessions_follow_the_clock() -> None:
+    clock = ManualClock()
+    with ours(clock=clock) as (port, zookeeper), session(port) as client:
+        acl = (1).to_bytes(4) + (31).to_bytes(4) + text(b"world") + text(b"anyone")
+        send(client, (1).to_bytes(4) + (1).to_bytes(4) + text(b"/mine") + bytes(4) + acl + (1).to_bytes(4))
+        assert receive(client)[12:20] == bytes(4) + (5).to_bytes(4)
+        assert zookeeper.tree.nodes["/mine"].created_ms == clock.now_ms()
+        clock.advance(29_999)
+        assert "/mine" in zookeeper.tree.nodes
+        clock.advance(1)
+        assert "/mine" not in zookeeper.tree.nodes
 
 
 def test_a_session_outlives_its_connection_with_its_nodes_and_watches(connect: Callable[..., Any]) -> None:

@@ -9,6 +9,7 @@ the health check.
 """
 
 import hashlib
+import io
 import json
 import os
 import re
@@ -18,7 +19,7 @@ import sys
 import tarfile
 import tempfile
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 ROOT: Final = Path(__file__).parents[2]
 PROGRAMS: Final = ("buildah", "mmdebstrap")
@@ -28,6 +29,8 @@ _DEBIAN: Final = {"3.13": "trixie"}
 """The release of Debian that has a release of Python."""
 _LEFT_OUT: Final = ("man", "doc", "locale", "info", "lintian", "groff")
 """The folders of /usr/share that Debian's own slim images, which python:slim is made from, leave out."""
+_START_INTERVAL: Final = re.compile(r"--start-interval=([\d.]+)s ")
+"""A flag that buildah refuses before its release 1.34; what it sets is added to the archive."""
 _CERTIFICATES: Final = "/etc/ssl/certs/ca-certificates.crt"
 
 
@@ -62,15 +65,19 @@ def build(target: Path) -> Path:
             "--volume",
             f"{_pip_config(store)}:/etc/pip.conf:ro",
         ]
+        text = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8")
+        dockerfile = store / "Dockerfile"
+        dockerfile.write_text(_START_INTERVAL.sub("", text), encoding="utf-8")
         _buildah(
             store, "build", "--pull-never", "--isolation", "chroot", *binds, "--format", "docker",
-            "--file", str(ROOT / "docker" / "Dockerfile"), "--tag", "minibroker:latest", str(ROOT),
+            "--file", str(dockerfile), "--tag", "minibroker:latest", str(ROOT),
         )  # fmt: skip
-        plain = store / "minibroker.tar"
-        _buildah(store, "push", "--quiet", "minibroker:latest", f"docker-archive:{plain}:minibroker:latest")
-        (target / "id").write_text(_image_id(plain), encoding="utf-8")
-        subprocess.run(["gzip", "-9", str(plain)], check=True)
-        plain.with_suffix(".tar.gz").rename(target / ARCHIVE)
+        pushed, archive = store / "pushed.tar", store / ARCHIVE.removesuffix(".gz")
+        _buildah(store, "push", "--quiet", "minibroker:latest", f"docker-archive:{pushed}:minibroker:latest")
+        (flag,) = _START_INTERVAL.findall(text)
+        (target / "id").write_text(_add_start_interval(pushed, archive, float(flag)), encoding="utf-8")
+        subprocess.run(["gzip", "-9", str(archive)], check=True)
+        (store / ARCHIVE).rename(target / ARCHIVE)
     (target / "fingerprint").write_text(fingerprint(), encoding="utf-8")
     return target
 
@@ -120,13 +127,29 @@ def _pip_config(store: Path) -> Path:
     return path
 
 
-def _image_id(archive: Path) -> str:
-    """Return the id of the image in an archive, as an engine shows it."""
-    with tarfile.open(archive) as members:
-        manifest = members.extractfile("manifest.json")
-        assert manifest is not None
-        (image,) = json.load(manifest)
-    return f"sha256:{image['Config'].removesuffix('.json')}"
+def _add_start_interval(source: Path, target: Path, seconds: float) -> str:
+    """Copy an archive, and set the start interval of its health check. Return the image's id, as an engine shows it."""
+    with tarfile.open(source) as old, tarfile.open(target, "w") as new:
+        parts = {member.name: old.extractfile(member) for member in old.getmembers()}
+        manifest = json.loads(_read(parts.pop("manifest.json")))
+        config = json.loads(_read(parts.pop(manifest[0]["Config"])))
+        del parts["repositories"]  # the names again, with another host
+        config["config"]["Healthcheck"]["StartInterval"] = int(seconds * 1e9)
+        content = json.dumps(config).encode()
+        digest = hashlib.sha256(content).hexdigest()
+        manifest[0] |= {"Config": f"{digest}.json", "RepoTags": ["minibroker:latest"]}
+        for name, part in parts.items():
+            new.addfile(old.getmember(name), part)
+        for name, data in ((f"{digest}.json", content), ("manifest.json", json.dumps(manifest).encode())):
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            new.addfile(member, io.BytesIO(data))
+    return f"sha256:{digest}"
+
+
+def _read(part: IO[bytes] | None) -> bytes:
+    assert part is not None
+    return part.read()
 
 
 def fingerprint() -> str:

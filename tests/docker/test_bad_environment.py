@@ -152,12 +152,16 @@ REFUSED: Final[tuple[tuple[Mapping[str, str], str, str], ...]] = (
 
 
 def refusal(environment: Mapping[str, str], tmp_path: Path, *arguments: str) -> str:
-    """The one line by which the container refuses to start, without the program's name."""
+    """Return the one line by which the container refuses to start, without the program's name."""
+    common = {"KAFKA_LOG_DIRS": str(tmp_path / "logs"), "KAFKA_LISTENERS": ANY_PORT}
+    return refusal_of({**common, **environment}, tmp_path, *arguments)
+
+
+def refusal_of(environment: Mapping[str, str], tmp_path: Path, *arguments: str) -> str:
     program = tmp_path / "minibroker"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m minibroker "$@"\n')
     program.chmod(0o755)
-    common = {"KAFKA_LOG_DIRS": str(tmp_path / "logs"), "KAFKA_LISTENERS": ANY_PORT}
-    completed = run({"PATH": f"{tmp_path}:/usr/bin:/bin", **common, **environment}, *arguments)
+    completed = run({"PATH": f"{tmp_path}:/usr/bin:/bin", **environment}, *arguments)
     assert (completed.returncode, completed.stdout) == (1, ""), completed.stderr
     line = completed.stderr.removeprefix("minibroker container: ").removeprefix("minibroker: ")
     assert line.count("\n") == 1, line
@@ -171,6 +175,20 @@ def test_a_variable_that_cannot_be_honored_is_named_with_its_value_and_a_remedy_
     line = refusal(environment, tmp_path)
     assert line.startswith(begins)
     assert remedy in line
+
+
+@pytest.mark.parametrize(
+    ("options", "address"),
+    [
+        (("--kafka-addr", "192.0.2.1:9092"), "192.0.2.1:9092"),
+        (("--kafka-addr", "127.0.0.1:0", "--rpc-addr", "192.0.2.1:33145"), "192.0.2.1:33145"),
+    ],
+)
+def test_an_address_of_redpanda_that_cannot_be_bound_is_not_blamed_on_kafkas_variables(
+    options: tuple[str, ...], address: str, tmp_path: Path
+) -> None:
+    line = refusal_of({}, tmp_path, "--redpanda", *options, "--set", f"redpanda.data_directory={tmp_path / 'data'}")
+    assert line.startswith(f"redpanda start: cannot listen on {address}: Cannot assign requested address; give 0.0.0.0")
 
 
 def test_a_wrong_password_of_a_key_store_is_told_as_such_and_not_shown(tmp_path: Path) -> None:
@@ -192,9 +210,10 @@ def test_an_unknown_option_of_the_container_is_refused_in_one_line_with_the_one_
         ("KAFKA_SSL_KEY_PASSWORD", "ssl.key.password: no key", "KAFKA_SSL_KEY_PASSWORD: ssl.key.password: no key"),
         ("KAFKA_LOG_DIR", "log.dirs.x: bad", "KAFKA_LOG_DIRS_X is not set: log.dirs.x: bad"),
         ("KAFKA_LOG_DIRS", "something else", "something else"),
+        ("KAFKA_BROKER_ID", "node.id 1 is taken", "KAFKA_BROKER_ID=value: node.id 1 is taken"),
     ],
 )
-def test_a_message_names_no_secret_and_no_variable_that_it_is_not_about(
+def test_a_message_names_the_variable_that_it_is_about_and_no_secret(
     variable: str, message: str, expected: str
 ) -> None:
     assert add_variable(message, {variable: "value"}) == expected

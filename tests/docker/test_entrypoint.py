@@ -5,10 +5,8 @@ import os
 import re
 import shlex
 import signal
-import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -339,31 +337,6 @@ def test_another_command_takes_the_place_of_the_process() -> None:
 
 
 @pytest.fixture
-def silent_port() -> Iterator[int]:
-    """Yield the port of a server that closes each connection without an answer."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def close_each() -> None:
-            while True:
-                try:
-                    server.accept()[0].close()
-                except OSError:
-                    return
-
-        thread = threading.Thread(target=close_each)
-        thread.start()
-        yield server.getsockname()[1]
-        server.shutdown(socket.SHUT_RDWR)
-        thread.join(PATIENCE_S)
-
-
-def test_a_server_that_does_not_answer_is_not_healthy(silent_port: int) -> None:
-    completed = run({"KAFKA_LISTENERS": f"PLAINTEXT://127.0.0.1:{silent_port}"}, "--check-health")
-    assert completed.returncode == 1
-    assert str(silent_port) in completed.stderr or "reset" in completed.stderr
-
-
-@pytest.fixture
 def path_with_minibroker(tmp_path: Path) -> str:
     """Put a `minibroker` on a PATH of its own that runs this checkout, installed or not."""
     script = tmp_path / "minibroker"
@@ -375,9 +348,7 @@ def path_with_minibroker(tmp_path: Path) -> str:
     return os.pathsep.join([str(tmp_path), os.defpath])
 
 
-def test_the_container_serves_answers_its_health_check_and_stops_at_sigterm(
-    tmp_path: Path, path_with_minibroker: str
-) -> None:
+def test_the_container_serves_and_stops_at_sigterm(tmp_path: Path, path_with_minibroker: str) -> None:
     environment = {
         "PATH": path_with_minibroker,
         "KAFKA_LISTENERS": "PLAINTEXT://127.0.0.1:0,CONTROLLER://:9093",
@@ -393,8 +364,6 @@ def test_the_container_serves_answers_its_health_check_and_stops_at_sigterm(
         assert match, ready
         assert int(match[2]) == process.pid
         assert '"orders"' in (tmp_path / "data" / "minibroker-topics.json").read_text()
-        healthy = run({"KAFKA_LISTENERS": f"PLAINTEXT://127.0.0.1:{match[1]}"}, "--check-health")
-        assert healthy.returncode == 0, healthy.stderr
         properties = (tmp_path / "data" / "meta.properties").read_text().splitlines()
         assert "cluster.id=MkU3OEVBNTcwNTJENDM2Qk" in properties
 

@@ -1,6 +1,7 @@
 """The image without a container engine: its Dockerfile, the build context and compose.yaml."""
 
 import fnmatch
+import json
 import re
 import sys
 from pathlib import Path
@@ -51,8 +52,22 @@ def test_the_image_declares_port_volume_signal_and_health_check() -> None:
     assert stage["EXPOSE"] == "9092"
     assert stage["VOLUME"] == '["/var/lib/minibroker"]'
     assert stage["STOPSIGNAL"] == "SIGTERM"
-    assert '"--check-health"' in stage["HEALTHCHECK"]
-    assert stage["HEALTHCHECK"].split("CMD ")[1].replace(', "--check-health"', "") == stage["ENTRYPOINT"]
+    for instruction in (stage["HEALTHCHECK"].split("CMD ")[1], stage["ENTRYPOINT"]):
+        (program,) = json.loads(instruction)
+        assert (DOCKER / "rootfs" / "usr" / "bin" / program).stat().st_mode & 0o111
+
+
+def test_the_archive_has_the_health_check_of_the_dockerfile(engine: Engine) -> None:
+    check = json.loads(engine.docker("image", "inspect", "--format", "{{json .Config.Healthcheck}}", IMAGE))
+    assert check.pop("Test") == ["CMD", "minibroker-health"]
+    seconds = {name: int(value) / 1e9 for name, value in check.items() if name != "Retries"}
+    assert seconds == {"StartInterval": 0.2, "Interval": 10, "Timeout": 3, "StartPeriod": 10}
+
+
+def test_the_build_for_several_architectures_is_of_this_dockerfile(engine: Engine) -> None:
+    printed = json.loads(engine.docker("buildx", "bake", "--file", str(DOCKER / "bake.hcl"), "--print"))
+    assert printed["target"]["default"]["dockerfile"] == "docker/Dockerfile"
+    assert printed["target"]["default"]["platforms"] == ["linux/amd64", "linux/arm64"]
 
 
 def test_every_installation_in_the_image_is_checked_by_hashes_or_needs_none() -> None:
@@ -114,7 +129,7 @@ def test_a_compose_file_listens_and_advertises_as_it_publishes(name: str, option
 @pytest.mark.parametrize("name", COMPOSE_FILES)
 def test_a_compose_file_builds_our_image_keeps_it_tight_and_names_known_things_only(name: str) -> None:
     document = compose(name)
-    assert set(document) <= {"services", "volumes"}
+    assert set(document) <= {"name", "services", "volumes"}
     for service in document["services"].values():
         if service["image"] != "minibroker":
             continue

@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 import json
+import socket
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,8 +18,9 @@ from minibroker.server.remote.holder import LinkPort
 from minibroker.server.remote.link import Claim, Endpoint
 from minibroker_container import zookeeper_meeting
 from minibroker_container.cluster import meet
-from minibroker_container.meeting import ClaimError, Meeting, Process, Registrar
-from minibroker_container.zookeeper_meeting import NoZooKeeperError, ZooKeeperMeeting
+from minibroker_container.meeting import ClaimError, Meeting, Place, Registrar, Voters
+from minibroker_container.zookeeper_meeting import NoZooKeeperError, ZooKeeper
+from minibroker_tools.zookeeper_server import Tree
 from tests.command_line_tools.test_zookeeper_server import ours
 from tests.kafka.real_kafka import free_ports
 from tests.patience import PATIENCE_S
@@ -47,17 +50,19 @@ class Containers:
         self.places = [f"{node_id}@127.0.0.1:{self.ports[node_id]}" for node_id in (0, 1, 2)]
         self.brokers: dict[int, Broker] = {}
 
-    async def run(self, node_id: int, stop: asyncio.Event) -> None:
-        address = f"127.0.0.1:{self.ports[3 + node_id]}"
-        self.brokers[node_id] = broker = Broker(
+    async def run(self, node_id: int, stop: asyncio.Event, at: int | None = None) -> None:
+        """Run a broker with the directory and the addresses of broker `at`, by default its own."""
+        place = node_id if at is None else at
+        address = f"127.0.0.1:{self.ports[3 + place]}"
+        self.brokers[place] = broker = Broker(
             listen=address,
             advertise=address,
-            data_dir=str(self.directory / str(node_id)),
+            data_dir=str(self.directory / str(place)),
             config={"node.id": str(node_id)},
             timeout=PATIENCE_S,
         )
         broker.asynchronous.owns_loop = True
-        held = await meet(broker, self.places, f"127.0.0.1:{self.ports[node_id]}", stop)
+        held = await meet(broker, self.places, f"127.0.0.1:{self.ports[place]}", stop, lambda _: None)
         if held is not None:
             async with broker, held:
                 await stop.wait()
@@ -94,79 +99,160 @@ async def test_two_holders_of_one_cluster_refuse_to_start(tmp_path: Path) -> Non
     assert "broker 0 and broker 1 both hold logs of this cluster" in str(outcomes[0])
 
 
+@pytest.mark.parametrize(("first", "second"), [(0, 2), (2, 0)])
+async def test_two_brokers_with_the_id_of_the_first_voter_do_not_found_two_clusters(
+    tmp_path: Path, first: int, second: int
+) -> None:
+    containers = Containers(tmp_path)
+    stop = asyncio.Event()
+    earlier = asyncio.create_task(containers.run(0, stop, at=first))
+    await until(lambda: is_open(containers.ports[first]))
+    names = rf"127\.0\.0\.1:{containers.ports[first]} and of this one at .*:{containers.ports[second]};"
+    with pytest.raises(ClaimError, match=rf"^node\.id 0 is that of the broker at {names}"):
+        await containers.run(0, stop, at=second)
+    stop.set()
+    with contextlib.suppress(ClaimError):  # It may have seen the other one, too.
+        await earlier
+
+
+def is_open(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+        return True
+    return False
+
+
 @contextlib.asynccontextmanager
-async def controller(port: int = 0) -> AsyncGenerator[tuple[int, Registrar]]:
-    registrar = Registrar(9, is_controller=True)
-
-    async def answer(message: link.Message, _: object, writer: asyncio.StreamWriter) -> None:
-        writer.write(link.encode(registrar.answer(message, "127.0.0.1")))
-        await writer.drain()
-
-    opened = LinkPort("127.0.0.1", port, answer)
+async def link_of(registrar: Registrar, port: int = 0) -> AsyncGenerator[int]:
+    opened = LinkPort("127.0.0.1", port, registrar.serve)
     await opened.open()
     try:
-        yield opened.port, registrar
+        yield opened.port
     finally:
         await opened.close()
 
 
-async def test_controllers_give_the_logs_to_the_first_broker_and_learn_it_again(tmp_path: Path) -> None:
-    def meeting(node_id: int, port: int) -> Meeting:
-        nodes_file = NodesFile(str(tmp_path / str(node_id)))
-        return Meeting(node_id, nodes_file, [Process(("127.0.0.1", port), 9)], 1000 + node_id, print)
+class Party:
+    """A broker that meets others, as far as its link goes."""
 
-    async with controller() as (port, registrar):
-        first = meeting(1, port)
-        assert await first.find_holder() == Claim(1, holder_id=1)
-        expected = Claim(9, True, 1, ("127.0.0.1", 1001))
-        assert await meeting(2, port).find_holder() == registrar.claim == expected
-    held_in(tmp_path, 1, 1)
-    async with controller(port) as (_, registrar):
-        announcing = asyncio.ensure_future(meeting(1, port).announce(1, ENDPOINTS))
-        await until(lambda: registrar.claim == expected)
-        announcing.cancel()
-        assert await meeting(2, port).find_holder() == expected
+    def __init__(self, nodes_file: NodesFile, node_id: int, port: int, registrar: Registrar) -> None:
+        self.nodes_file = nodes_file
+        self.node_id = node_id
+        self.port = port
+        self.registrar = registrar
+        self.reports: list[str] = []
+
+    async def find(self, place: Place) -> link.Address | None:
+        """Return the holder. If it is this broker, it is ready for members afterwards."""
+        meeting = Meeting(self.registrar, self.nodes_file, self.port, place, self.reports.append)
+        holder = await meeting.find_holder()
+        if holder is None:
+            self.registrar.claim = Claim(self.node_id, self.registrar.claim.incarnation, is_holder=True)
+        return holder
+
+    async def vote(self, *places: str, patience_s: float = PATIENCE_S) -> link.Address | None:
+        return await self.find(Voters(places, self.registrar, self.port, self.reports.append, patience_s))
+
+
+@contextlib.asynccontextmanager
+async def party(nodes_file: NodesFile, node_id: int, port: int = 0) -> AsyncGenerator[Party]:
+    registrar = Registrar(node_id, is_holder=nodes_file.is_holder)
+    async with link_of(registrar, port) as opened:
+        yield Party(nodes_file, node_id, opened, registrar)
+
+
+async def test_controllers_give_the_logs_to_the_first_broker_and_learn_it_again(tmp_path: Path) -> None:
+    async with party(NodesFile(str(tmp_path)), 1) as first, party(NodesFile(str(tmp_path)), 2) as second:
+        holder = ("127.0.0.1", first.port)
+        controller = Registrar(9, is_controller=True)
+        async with link_of(controller) as port:
+            assert await first.vote(f"9@127.0.0.1:{port}") is None
+            assert await second.vote(f"9@127.0.0.1:{port}") == controller.claim.holder == holder
+        controller = Registrar(9, is_controller=True)
+        async with link_of(controller, port):
+            voters = Voters([f"9@127.0.0.1:{port}"], first.registrar, first.port, print)
+            announcing = asyncio.ensure_future(voters.announce(1, ENDPOINTS))
+            await until(lambda: controller.claim.holder == holder)
+            announcing.cancel()
+            assert await second.vote(f"9@127.0.0.1:{port}") == holder
+
+
+async def test_a_broker_that_has_lost_its_logs_gets_them_from_its_controller_again(tmp_path: Path) -> None:
+    controller = Registrar(9, is_controller=True)
+    async with link_of(controller) as port:
+        for _ in range(2):
+            async with party(NodesFile(str(tmp_path)), 1) as broker:
+                assert await broker.vote(f"9@127.0.0.1:{port}") is None
+        async with party(NodesFile(str(tmp_path)), 1) as one:
+            assert await one.vote(f"9@127.0.0.1:{port}") is None
+            async with party(NodesFile(str(tmp_path)), 1) as another:
+                with pytest.raises(ClaimError, match=r"^node\.id 1 is that of the broker at 127\.0\.0\.1:"):
+                    await another.vote(f"9@127.0.0.1:{port}")
 
 
 async def test_a_voter_without_an_address_is_left_out_after_a_time(tmp_path: Path) -> None:
-    waits: list[str] = []
-    processes = [Process(("nowhere.invalid", 1), 1), Process(("127.0.0.1", 1), 2)]
-    meeting = Meeting(2, NodesFile(str(tmp_path)), processes, 1002, waits.append, left_out_after_s=0.5)
-    assert await meeting.find_holder() == Claim(2, holder_id=2)
-    assert set(waits) == {"waits for nowhere.invalid:1, which decides who holds the logs of this cluster"}
+    async with party(NodesFile(str(tmp_path)), 2) as broker:
+        places = "1@nowhere.invalid:1", f"2@127.0.0.1:{broker.port}"
+        assert await broker.vote(*places, patience_s=0.5) is None
+        assert set(broker.reports) == {"waits for nowhere.invalid:1, which decides who holds the logs of this cluster"}
 
 
-async def test_zookeeper_has_one_holder_and_all_brokers(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["2@127.0.0.1:1", "127.0.0.1:1"])
+async def test_a_broker_that_does_not_reach_itself_decides_after_a_time(tmp_path: Path, place: str) -> None:
+    async with party(NodesFile(str(tmp_path)), 2) as broker:
+        assert await broker.vote(place, patience_s=0.5) is None
+        assert broker.reports
+
+
+async def test_zookeeper_has_one_holder_and_all_brokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zookeeper_meeting, "ANNOUNCEMENT_INTERVAL_S", 0)
+    attempts: list[str] = []
+    create = Tree.create
+
+    def create_counted(tree: Tree, path: str, *others: Any) -> str:
+        attempts.append(path)
+        return create(tree, path, *others)
+
+    monkeypatch.setattr(Tree, "create", create_counted)
     config = BrokerConfig.from_properties({})
-    made: list[ZooKeeperMeeting] = []
+    ids, controller = "/kafka/brokers/ids/1", "/kafka/controller"
+    with contextlib.ExitStack() as ends:
+        (port,) = free_ports(1)
+        first_server = ends.enter_context(contextlib.ExitStack())
+        _, server = first_server.enter_context(ours(port))
 
-    def meeting(zookeeper_port: int, nodes_file: NodesFile, node_id: int, link_port: int) -> ZooKeeperMeeting:
-        connect = f"127.0.0.1:{zookeeper_port}/kafka"
-        made.append(ZooKeeperMeeting(connect, node_id, config, nodes_file, link_port, print))
-        return made[-1]
+        def place(of: Party) -> ZooKeeper:
+            created = ZooKeeper(f"127.0.0.1:{port}/kafka", config, of.registrar, of.port, of.reports.append)
+            ends.callback(created.close)
+            return created
 
-    with ours() as (port, zookeeper):
-        first = meeting(port, NodesFile(str(tmp_path / "1")), 1, 1001)
-        assert await first.find_holder() == Claim(1, holder_id=1)
-        claim = await meeting(port, NodesFile(str(tmp_path / "2")), 2, 1002).find_holder()
-        assert claim == Claim(1, holder_id=1, address=("127.0.0.1", 1001))
-        # The nodes of a killed broker last as long as its session. It has them again at once, with its logs or without.
-        for nodes_file in (held_in(tmp_path, 1, 1), NodesFile(str(tmp_path / "new"))):
-            assert await meeting(port, nodes_file, 1, 1001).find_holder() == Claim(1, holder_id=1)
-        with pytest.raises(ClaimError, match=r"^broker 3 and broker 1 both hold logs"):
-            await meeting(port, held_in(tmp_path, 3, 3), 3, 1003).find_holder()
-        holder = meeting(port, held_in(tmp_path, 1, 1), 1, 1001)
-        await holder.find_holder()
-        announcing = asyncio.ensure_future(holder.announce(1, ENDPOINTS))
-        ids, controllers = "/kafka/brokers/ids/1", "/kafka/controller"
-        await until(lambda: ids in zookeeper.tree.nodes)
-        assert json.loads(zookeeper.tree.nodes[ids].data)["endpoints"] == ["PLAINTEXT://kafka:9092"]
-        for path in (ids, controllers):  # ZooKeeper has been restarted, and has lost its nodes.
-            zookeeper.tree.delete(path)
-        await until(lambda: {ids, controllers} <= set(zookeeper.tree.nodes))
-        announcing.cancel()
-        for each in made:
-            await asyncio.to_thread(each.close)
+        async with party(NodesFile(str(tmp_path / "1")), 1) as first:
+            assert await first.find(place(first)) is None
+            holder = ("127.0.0.1", first.port)
+            async with party(NodesFile(str(tmp_path / "2")), 2) as second:
+                assert await second.find(place(second)) == holder
+            async with party(held_in(tmp_path, 3, 3), 3) as third:
+                with pytest.raises(ClaimError, match=r"^broker 3 and broker 1 both hold logs"):
+                    await third.find(place(third))
+            async with party(NodesFile(str(tmp_path / "1")), 1) as same:
+                with pytest.raises(ClaimError, match=r"^node\.id 1 is that of the broker at 127\.0\.0\.1:"):
+                    await same.find(place(same))
+        # The nodes of a killed broker last as long as its session. It has them again, with its logs or without.
+        async with party(NodesFile(str(tmp_path / "new")), 1) as again:
+            assert await again.find(place(again)) is None
+        async with party(held_in(tmp_path, 1, 1), 1) as kept:
+            meeting_place = place(kept)
+            assert await kept.find(meeting_place) is None
+            announcing = asyncio.ensure_future(meeting_place.announce(1, ENDPOINTS))
+            await until(lambda: {ids, controller} <= set(server.tree.nodes))
+            attempts.clear()
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert attempts == []
+            first_server.close()
+            with ours(port) as (_, empty):
+                await until(lambda: {ids, controller} <= set(empty.tree.nodes))
+                assert json.loads(empty.tree.nodes[ids].data)["endpoints"] == ["PLAINTEXT://kafka:9092"]
+            announcing.cancel()
 
 
 async def test_a_broker_without_its_zookeeper_starts_alone_unless_it_needs_others(
@@ -175,12 +261,12 @@ async def test_a_broker_without_its_zookeeper_starts_alone_unless_it_needs_other
     monkeypatch.setattr(zookeeper_meeting, "_RESOLVE_S", 0.0)
     (port,) = free_ports(1)
     for connect in ("nowhere.invalid", f"127.0.0.1:{port}"):
-        said: list[str] = []
-        nodes_file = NodesFile(str(tmp_path))
-        alone = ZooKeeperMeeting(connect, 1, BrokerConfig.from_properties({}), nodes_file, 1001, said.append)
-        assert await alone.find_holder() == Claim(1, holder_id=1)
-        (line,) = said
-        assert line.startswith(f"starts alone, since zookeeper.connect={connect} ")
-        config = BrokerConfig.from_properties({"offsets.topic.replication.factor": "3"})
-        with pytest.raises(NoZooKeeperError, match=r"offsets.topic.replication.factor is 3"):
-            await ZooKeeperMeeting(connect, 1, config, nodes_file, 1001, said.append).find_holder()
+        async with party(NodesFile(str(tmp_path)), 1) as broker:
+            said: list[str] = []
+            config = BrokerConfig.from_properties({})
+            assert await broker.find(ZooKeeper(connect, config, broker.registrar, broker.port, said.append)) is None
+            (line,) = said
+            assert line.startswith(f"starts alone, since zookeeper.connect={connect} ")
+            config = BrokerConfig.from_properties({"offsets.topic.replication.factor": "3"})
+            with pytest.raises(NoZooKeeperError, match=r"offsets.topic.replication.factor is 3"):
+                await broker.find(ZooKeeper(connect, config, broker.registrar, broker.port, said.append))

@@ -7,15 +7,11 @@ import socket
 import pytest
 
 from minibroker.server.remote import holder, link
-from minibroker.server.remote.link import Ask, Claim, LinkError, Register
+from minibroker.server.remote.link import Ask, LinkError, Register
 from minibroker_container.meeting import Registrar
 from minibroker_container.ports import open_ports
 
 ANY = "127.0.0.1:0"
-
-
-async def answer(message: link.Message, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    writer.write(link.encode(Registrar(7).answer(message, "127.0.0.1")))
 
 
 async def ask(port: int, message: link.Message) -> link.Message:
@@ -28,8 +24,9 @@ async def ask(port: int, message: link.Message) -> link.Message:
 
 
 async def test_a_port_answers_the_other_processes_and_stays_silent_to_others() -> None:
-    async with open_ports([ANY], answer) as (port,):
-        assert await ask(port, Ask()) == Claim(7)
+    registrar = Registrar(7)
+    async with open_ports([ANY], registrar.serve) as (port,):
+        assert await ask(port, Ask()) == registrar.claim
         with pytest.raises(LinkError, match=r"^process 7 does not hold the logs$"):
             await ask(port, Register(1, None, {}, "i"))
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -1,87 +1,104 @@
-"""The health check of the image finds what listens by the command lines of processes, as /proc has them."""
+"""The health check of the image, by what its processes report, and `netstat`."""
 
-import re
+import asyncio
+import contextlib
 import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from minibroker_container import health, lists, sockets
+from minibroker import Broker
+from minibroker_container import health, sockets
+from tests.docker.test_meeting import Containers, held_in, until
+from tests.patience import PATIENCE_S
+
+CHECK = Path(__file__).parents[2] / "docker" / "rootfs" / "usr" / "bin" / "minibroker-health"
 
 
-def process(proc: Path, pid: int, *words: str) -> Path:
-    """Make the folder of a process."""
-    folder = proc / str(pid)
-    (folder / "fd").mkdir(parents=True)
-    (folder / "cmdline").write_bytes("".join(f"{word}\0" for word in words).encode())
-    return folder
+@pytest.fixture
+def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the path of the report, as if this process ran in the image."""
+    path = tmp_path / "report"
+    monkeypatch.setattr(health, "REPORT", str(path))
+    monkeypatch.setattr(health, "_IMAGE_PREFIX", sys.prefix)
+    return path
 
 
-KAFKA = ("/opt/minibroker/bin/python", "-Xkafka.Kafka", "/opt/minibroker/bin/minibroker", "serve")
+def check(report: Path) -> tuple[int, str]:
+    """Run the check and return its status and what it prints."""
+    done = subprocess.run(
+        ["bash", str(CHECK), str(report)], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    return done.returncode, done.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ([], [("127.0.0.1:9092", "PLAINTEXT")]),
-        (
-            [
-                "--listen",
-                "0.0.0.0:29092",
-                "--also-listen",
-                "broker:9092=localhost:9092",
-                "--silent-port",
-                "0.0.0.0:9093",
-                "--link",
-                "0.0.0.0:9095",
-            ],
-            [("0.0.0.0:29092", "PLAINTEXT"), ("broker:9092", "PLAINTEXT"), ("0.0.0.0:9093", ""), ("0.0.0.0:9095", "")],
-        ),
-        (
-            [
-                *("--set", "listeners=CONTROLLER://:9093,OUT://:9094,PLAINTEXT://kafka:9092"),
-                *("--set", "listener.security.protocol.map=OUT:SASL_SSL,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"),
-            ],
-            [("kafka:9092", "PLAINTEXT"), ("0.0.0.0:9094", "SASL_SSL")],
-        ),
-        (["--listen=[::]:9092", "--topic", "serve", "--no-such-option"], [("[::]:9092", "PLAINTEXT")]),
-        (["--listen", "127.0.0.1:0", "--data-dir", "/data"], []),
-    ],
-)
-def test_a_broker_is_found_with_its_listeners(
-    tmp_path: Path, arguments: list[str], expected: list[tuple[str, str]]
+@contextlib.contextmanager
+def closing_server() -> Iterator[str]:
+    """Yield the address of a server that closes each connection without an answer."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def close_each() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    server.accept()[0].close()
+
+        thread = threading.Thread(target=close_each)
+        thread.start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join(PATIENCE_S)
+
+
+def test_a_container_is_healthy_while_all_its_ports_answer(report: Path, broker: Broker) -> None:
+    address = broker.bootstrap_servers
+    with closing_server() as other:
+        health.report_ports([("PLAINTEXT", address), ("SASL_PLAINTEXT", address), ("SASL_SSL", other), ("", other)])
+        assert check(report) == (0, "")
+        health.report_ports([("PLAINTEXT", address), ("PLAINTEXT", other)])
+        assert check(report) == (1, f"{other} does not answer\n")
+    health.report_ports([("", other)])
+    assert check(report) == (1, f"{other} accepts no connection\n")
+
+
+def test_a_container_that_waits_is_not_healthy_and_says_why(report: Path) -> None:
+    health.report("waiting: kafka-1:9093 does not answer")
+    assert check(report) == (1, "waiting: kafka-1:9093 does not answer\n")
+
+
+async def test_a_broker_of_a_cluster_is_healthy_while_the_holder_of_the_logs_is_there(
+    report: Path, tmp_path: Path
 ) -> None:
-    process(tmp_path, 1, "sh", "-c", "exec minibroker serve --listen :1")
-    process(tmp_path, 7, *KAFKA, *arguments)
-    process(tmp_path, 8, "/opt/minibroker/bin/python", "/opt/minibroker/bin/entrypoint.py", "--check-health")
-    assert health.addresses(tmp_path) == expected
+    containers = Containers(tmp_path)
+    held_in(tmp_path, 0, 1)
+    stop = asyncio.Event()
+    member = asyncio.create_task(containers.run(1, stop))
+    expected = "waiting: this broker waits for broker 0, which holds the logs of this cluster\n"
+    for _ in range(2):
+        await until(lambda: report.exists() and report.read_text() == expected)
+        assert await asyncio.to_thread(check, report) == (1, expected)
+        stop_holder = asyncio.Event()
+        holder = asyncio.create_task(containers.run(0, stop_holder))
+        await until(lambda: report.read_text() == f"PLAINTEXT 127.0.0.1 {containers.ports[4]}\n")
+        assert await asyncio.to_thread(check, report) == (0, "")
+        stop_holder.set()
+        await holder
+    stop.set()
+    await member
 
 
-def test_files_of_a_broker_are_read_as_far_as_they_may_be(tmp_path: Path) -> None:
-    properties = tmp_path / "server.properties"
-    properties.write_text("listeners=SSL://:9093\n")
-    missing = "/proc/self/fd/9"  # of another user, as the health check sees it
-    process(tmp_path, 7, *KAFKA, "--config", str(properties), "--config", missing)
-    assert health.addresses(tmp_path) == [("0.0.0.0:9093", "SSL")]
-    write_secrets = process(tmp_path, 8, *KAFKA, "--config", "/proc/self/fd/3")
-    (write_secrets / "fd" / "3").write_text("listeners=SASL_SSL://:9094\n")
-    assert health.addresses(tmp_path)[1:] == [("0.0.0.0:9094", "SASL_SSL")]
+def test_ports_are_reported_as_the_container_reaches_them(report: Path) -> None:
+    health.report_ports([("SSL", "0.0.0.0:9092"), ("PLAINTEXT", "[::1]:9093"), ("", ":9094"), ("PLAINTEXT", "a:9095")])
+    assert report.read_text() == "SSL 127.0.0.1 9092\nPLAINTEXT ::1 9093\nsilent 127.0.0.1 9094\nPLAINTEXT a 9095\n"
 
 
-def test_a_controller_is_found_with_its_ports(tmp_path: Path) -> None:
-    process(tmp_path, 1, "python", "/opt/minibroker/bin/entrypoint.py", lists.HOLD_PORTS, "7", "0.0.0.0:9093")
-    assert health.addresses(tmp_path) == [("0.0.0.0:9093", "")]
-
-
-def test_a_container_without_a_broker_or_with_a_dead_port_is_not_healthy() -> None:
-    with pytest.raises(OSError, match=r"^no broker runs in this container$"):
-        health.check_all([])
-    with socket.socket() as unheard:  # bound, so that nobody else has the port
-        unheard.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{unheard.getsockname()[1]}"
-        for protocol in ("PLAINTEXT", "SASL_SSL", ""):
-            with pytest.raises(OSError, match=f"^{re.escape(address)}: "):
-                health.check_all([(address, protocol)])
+def test_nothing_is_reported_outside_of_the_image(report: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    health.report("waiting: nothing\n")
+    assert not report.exists()
 
 
 TCP = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid

@@ -16,8 +16,7 @@ def test_containers_of_one_cluster_share_a_broker(engine: Engine) -> None:
         second = project["kafka-2"]
         assert "node-id=2 holder=1" in second.logs("stdout")
         assert "[KafkaServer id=2] started" in second.logs("stdout")
-        check = ["python", "/opt/minibroker/bin/entrypoint.py", "--check-health"]
-        assert [box.execute(check).returncode for box in (project["kafka-1"], second)] == [0, 0]
+        assert [box.execute(["minibroker-health"]).returncode for box in (project["kafka-1"], second)] == [0, 0]
         assert second.stop() == 0
 
 

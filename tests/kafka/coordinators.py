@@ -11,12 +11,14 @@ from tests.patience import eventually
 _GROUP, _TRANSACTION = 0, 1
 _NAME: Final = "warm-up"
 """Of a group, and of a transactional id, that nobody else uses."""
+_INIT_PRODUCER_ID_VERSION: Final = 4
+"""One that all releases with KRaft have."""
 
 
 def wait_for_coordinators(broker: Asks) -> None:
     """Until groups and transactions are served."""
     eventually(lambda: _is_found(broker, _GROUP) and _is_found(broker, _TRANSACTION))
-    eventually(lambda: init_producer_id(broker, _NAME).error_code == 0)
+    eventually(lambda: init_producer_id(broker, _NAME, version=_INIT_PRODUCER_ID_VERSION).error_code == 0)
     eventually(lambda: fetch_with_error(broker, group_id=_NAME)[0] == 0)
 
 

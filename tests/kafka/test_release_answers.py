@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import pytest
 
-from minibroker import Broker
 from minibroker.config.releases import RELEASES, release_name
 from minibroker_protocol.coordinator_records import ConsumerProtocolAssignment, encode_versioned
 from minibroker_protocol.error_codes import ErrorCode
@@ -30,13 +29,11 @@ from tests.broker.config.configs import BROKER, DELETE, GROUP, METRICS, SET, TOP
 from tests.broker.coordinators.groups.member_requests import join_request, subscription, sync_request
 from tests.broker.coordinators.groups.offset_requests import commit, fetch
 from tests.broker.harness import frame_of
-from tests.broker.socket_client import SocketClient
 from tests.kafka import jars
-from tests.kafka.coordinators import with_coordinators
 from tests.kafka.fixtures import or_skip
-from tests.kafka.real_kafka import RealKafka
 from tests.kafka.release_keys import FILE, lines_of, rows_of
-from tests.kafka.test_configs import CONFIG, DEFAULT_SOURCE, NODE, Change, Side, without_words
+from tests.kafka.release_pairs import Release, kafka_of, run_beside
+from tests.kafka.test_configs import DEFAULT_SOURCE, NODE, Change, Side, without_words
 from tests.patience import eventually
 
 _OTHERS: Final = ("3.7.2", "3.8.1", "4.0.1", "4.1.1", "4.2.0", "4.3.1")
@@ -57,44 +54,16 @@ _REQUIRED: Final = frozenset({"node.id", "process.roles"})
 """Keys without a default, which minibroker does not ask for."""
 
 
-class Release:
-    """Minibroker as a release of Kafka, and that release."""
-
-    def __init__(self, version: str, ours: Side, theirs: Side) -> None:
-        self.version = version
-        self.ours = ours
-        self.theirs = theirs
-
-    def is_since(self, name: str) -> bool:
-        """Return whether the release is this one or a later one."""
-        return RELEASES.index(release_name(self.version) or "") >= RELEASES.index(name)
-
-
 @pytest.fixture(scope="module", params=_VERSIONS)
 def release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Release]:
     """Both brokers, whose coordinators are ready."""
-    shared = {jars.VERSION: "real_kafka", jars.NEWEST: "newest_kafka"}.get(request.param)
-    if shared is not None:
-        yield from _beside(request.param, request.getfixturevalue(shared))
-        return
-    with closing(_kafka(request.param, tmp_path_factory.mktemp("kafka"))) as kafka:
+    with closing(kafka_of(request.param, tmp_path_factory.mktemp("kafka"))) as kafka:
         kafka.start()
-        yield from _beside(request.param, kafka)
-
-
-def _kafka(version: str, directory: Path, **config: str) -> RealKafka:
-    return RealKafka(directory, or_skip(lambda: jars.find(version=version)), config)
+        yield from run_beside(request.param, kafka)
 
 
 def _assigned(user_data: bytes | None = None) -> bytes:
     return encode_versioned(ConsumerProtocolAssignment(assigned_partitions=[], user_data=user_data), 1)
-
-
-def _beside(version: str, kafka: RealKafka, config: dict[str, str] | None = None) -> Iterator[Release]:
-    with Broker(config={**CONFIG, "minibroker.emulate": version, **(config or {})}) as broker:
-        addresses = [with_coordinators(bootstrap) for bootstrap in (broker.bootstrap_servers, kafka.bootstrap)]
-        with SocketClient(addresses[0]) as ours, SocketClient(addresses[1]) as theirs:
-            yield Release(version, Side(ours), Side(theirs))
 
 
 def test_a_broker_has_exactly_the_keys_of_the_release(release: Release) -> None:
@@ -358,9 +327,9 @@ def _joins_to_consumers(side: Side) -> list[tuple[int, int]]:
 def test_groups_are_served_as_the_configuration_of_the_release_says(
     tmp_path: Path, version: str, config: dict[str, str]
 ) -> None:
-    with closing(_kafka(version, tmp_path, **config)) as kafka:
+    with closing(kafka_of(version, tmp_path, **config)) as kafka:
         kafka.start()
-        for release in _beside(version, kafka, config):
+        for release in run_beside(version, kafka, config):
             ours, theirs = (_served(side) for side in (release.ours, release.theirs))
             assert ours == theirs
 
@@ -379,16 +348,65 @@ def test_a_feature_that_is_off_is_answered_as_by_the_release(release: Release, f
     assert answers[0] == answers[1]
 
 
+_RAISE: Final = 1
+_LOWER: Final = 2
+_LOWER_AT_ANY_PRICE: Final = 3
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_updates_of_features_are_answered_as_by_the_release(release: Release, version: int) -> None:
+    if (57, version) not in _versions(release.ours):
+        pytest.skip("the release has no such version")
+    before = _levels(release.theirs)
+    metadata = before["metadata.version"]
+    nothing = ("nope", 1, _RAISE)
+    for updates in (
+        [("metadata.version", metadata, _RAISE), nothing],
+        [("metadata.version", metadata + 1, _RAISE), ("zope", 1, _RAISE), nothing],
+        [("metadata.version", 7, _LOWER)],
+        [("metadata.version", 7, _LOWER_AT_ANY_PRICE)],
+        [("metadata.version", 3, _LOWER_AT_ANY_PRICE)],
+        [("metadata.version", 0, _LOWER), ("metadata.version", -1, _LOWER)],
+        [("metadata.version", metadata, 0)],
+        [("kraft.version", 0, _RAISE), ("nope", 0, _LOWER)],
+        [("nope", -1, _RAISE)],
+        [nothing, ("nope", 2, _RAISE)],
+        [("group.version", 2, _RAISE), ("group.version", 0, _LOWER), nothing],
+        [("group.version", 0, _LOWER), ("transaction.version", 1, _LOWER)],
+        [("group.version", 1, _RAISE), ("transaction.version", 2, _RAISE)],
+        [],
+    ):
+        ours, theirs = (_updated(side, updates, version) for side in (release.ours, release.theirs))
+        assert ours == theirs, updates
+    expected = _levels(release.ours)
+    eventually(lambda: _levels(release.theirs) == expected)
+    assert expected == before
+
+
+def _updated(side: Side, updates: list[tuple[str, int, int]], version: int) -> tuple[Any, ...]:
+    keys = [
+        FeatureUpdateKey(
+            feature=name,
+            max_version_level=level,
+            allow_downgrade=version == 0 and kind != _RAISE,
+            upgrade_type=kind if version else _RAISE,
+        )
+        for name, level, kind in updates
+    ]
+    answer = side.client.ask(UpdateFeaturesRequest(timeout_ms=20_000, feature_updates=keys), version)
+    results = [(result.feature, result.error_code, result.error_message) for result in answer.results]
+    return answer.error_code, answer.error_message, results
+
+
+def _levels(side: Side) -> dict[str, int]:
+    request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+    return {each.name: each.max_version_level for each in side.client.ask(request, 3).finalized_features}
+
+
 def _finalize(side: Side, feature: str, level: int) -> None:
     update = FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=1 if level else 2)
     assert side.client.ask(UpdateFeaturesRequest(timeout_ms=20_000, feature_updates=[update]), 1).error_code == 0
-
-    def is_known() -> bool:
-        request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
-        finalized = {each.name: each.max_version_level for each in side.client.ask(request, 3).finalized_features}
-        return bool(finalized.get(feature, 0) == level)
-
-    eventually(is_known)
+    eventually(lambda: _levels(side).get(feature, 0) == level)
 
 
 def _served(side: Side) -> dict[str, Any]:

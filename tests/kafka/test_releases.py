@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from minibroker.cluster.features import FEATURES
-from minibroker.cluster.releases import advertised, release, unstable_versions
+from minibroker.cluster.releases import advertised_versions, release, unstable_versions
 from minibroker.cluster.routing.routes import ROUTES
 from minibroker.config.releases import RELEASES
 from minibroker_protocol.api_keys import ApiKey
@@ -100,7 +100,7 @@ def test_a_release_tells_what_its_own_brokers_tell(name: str) -> None:
     if name == "0.8.2":
         theirs |= _BETWEEN_BROKERS_OF_0_8
         theirs = {key: versions for key, versions in theirs.items() if key not in _NOT_SERVED_BY_0_8}
-    assert advertised(release(name).served, release(name)) == theirs
+    assert advertised_versions(release(name).served, release(name)) == theirs
 
 
 @pytest.mark.parametrize("name", RELEASES[RELEASES.index("4.1") :])

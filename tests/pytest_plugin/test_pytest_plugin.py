@@ -257,6 +257,21 @@ def test_it():
     passed(run(tests, all_plugins=True), 1)
 
 
+def test_pytest_does_not_rewrite_the_modules_of_the_broker(run: Run) -> None:
+    tests = """
+import sys
+
+def test_it(kafka):
+    produce(kafka, "orders", b"x")
+    modules = {name: module for name, module in sys.modules.items() if name.startswith("minibroker")}
+    rewritten = {name for name, module in modules.items() if "rewrite" in type(module.__spec__.loader).__module__}
+    assert "minibroker.server.handlers.produce" in modules
+    assert rewritten <= {"minibroker", "minibroker.pytest_plugin"}
+    assert "rewrite" in type(sys.modules[__name__].__spec__.loader).__module__
+"""
+    passed(run(tests, all_plugins=True), 1)
+
+
 def test_each_worker_has_a_broker_of_its_own(run: Run) -> None:
     tests = """
 import os

@@ -73,9 +73,9 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 def api_matcher(pattern: str) -> Callable[[str], bool]:
     """Like matcher(), for names of APIs: Produce, PRODUCE, AddPartitionsToTxn, ADD_PARTITIONS_TO_TXN, *Txn*."""
-    matches = matcher(_folded(pattern))
-    return lambda name: matches(_folded(name))
+    matches = matcher(_fold(pattern))
+    return lambda name: matches(_fold(name))
 
 
-def _folded(name: str) -> str:
+def _fold(name: str) -> str:
     return name.replace("_", "").lower()

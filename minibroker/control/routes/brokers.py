@@ -86,7 +86,7 @@ async def move_leader(topic: str, partition: int, to: NewLeader, on_broker: OnBr
 
 async def _switch(broker: AsyncOperations, node_id: int, switch: Callable[[AsyncBrokerNode], Awaitable[None]]) -> Node:
     await switch(_find_node(broker, node_id))
-    await broker.services.core.cluster.settled()
+    await broker.services.core.cluster.wait_until_settled()
     return _describe_node(broker, node_id)
 
 

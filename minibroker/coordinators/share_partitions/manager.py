@@ -205,7 +205,7 @@ class SharePartitions:
             state.batches,
             partial(self.limits, key.group_id),
             partial(self._write, key, state.state_epoch, partition.leader_epoch),
-            partial(self.changed, key),
+            partial(self.wake_fetches, key),
             partial(self._write_dead_letters, key),
         )
         self._in_use[key] = _LoadedPartition(partition.leader, share_partition)
@@ -281,7 +281,7 @@ class SharePartitions:
             if not keys:
                 del self._keys_by_partition[key[1:]]
             in_use.share_partition.fence()
-            self.changed(key)
+            self.wake_fetches(key)
 
     def close(self) -> None:
         """Forget all share-partitions."""
@@ -301,7 +301,7 @@ class SharePartitions:
                 if not waiting:
                     del self._waiting[key]
 
-    def changed(self, key: SharePartitionKey) -> None:
+    def wake_fetches(self, key: SharePartitionKey) -> None:
         """Wake the fetches that wait for records of a share-partition."""
         for wake in tuple(self._waiting.get(key, ())):
             wake()

@@ -170,23 +170,23 @@ def apply_change(state: ShareState, change: Change) -> ShareState:
     )
 
 
-def snapshot_key(key: SharePartitionKey) -> bytes:
+def encode_snapshot_key(key: SharePartitionKey) -> bytes:
     """Return the key of a share-partition's snapshots and tombstones."""
     return encode_versioned(ShareSnapshotKey(**key._asdict()), _SNAPSHOT_KEY)
 
 
-def update_key(key: SharePartitionKey) -> bytes:
+def encode_update_key(key: SharePartitionKey) -> bytes:
     """Return the key of a share-partition's updates."""
     return encode_versioned(ShareUpdateKey(**key._asdict()), _UPDATE_KEY)
 
 
-def snapshot_value(state: ShareState) -> bytes:
+def encode_snapshot(state: ShareState) -> bytes:
     """Encode a complete state as a snapshot."""
     fields = state._asdict()
     return encode_versioned(ShareSnapshotValue(state_batches=_encode_batches(fields.pop("batches")), **fields), _VALUE)
 
 
-def update_value(snapshot_epoch: int, change: Change) -> bytes:
+def encode_update(snapshot_epoch: int, change: Change) -> bytes:
     """Encode a change as an update."""
     fields = change._asdict()
     batches = _encode_batches(fields.pop("batches"))

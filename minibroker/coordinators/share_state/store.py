@@ -24,10 +24,10 @@ from minibroker.coordinators.share_state.state import (
     apply_change,
     decode_change,
     decode_state,
-    snapshot_key,
-    snapshot_value,
-    update_key,
-    update_value,
+    encode_snapshot,
+    encode_snapshot_key,
+    encode_update,
+    encode_update_key,
 )
 from minibroker_protocol.coordinator_records.share_groups import ShareSnapshotKey, ShareSnapshotValue, ShareUpdateValue
 from minibroker_protocol.coordinator_records.versioned import decode_versioned
@@ -138,8 +138,8 @@ class ShareStateStore(PartitionLoader["_Replay"]):
             return self.write_snapshot(key, state)
         try:
             if (location := self._locations.get(key)) is None:
-                location = self._locations[key] = _Location(self.log.partition_of(key.text), update_key(key))
-            record = NewRecord(location.update_key, update_value(state.snapshot_epoch, change), self.now_ms())
+                location = self._locations[key] = _Location(self.log.partition_of(key.text), encode_update_key(key))
+            record = NewRecord(location.update_key, encode_update(state.snapshot_epoch, change), self.now_ms())
             self._ends[location.partition] = self._append(location.partition, [record])
         except (CoordinatorLogError, EncodeError) as error:
             return _refusal(key, error)
@@ -151,7 +151,7 @@ class ShareStateStore(PartitionLoader["_Replay"]):
         """Write a tombstone, and remove the state."""
         partition = self._partition_of(key)
         try:
-            self._ends[partition] = self._append(partition, [NewRecord(snapshot_key(key), None, self.now_ms())])
+            self._ends[partition] = self._append(partition, [NewRecord(encode_snapshot_key(key), None, self.now_ms())])
         except (CoordinatorLogError, EncodeError) as error:
             return _refusal(key, error)
         self._states.get(partition, {}).pop(key, None)
@@ -162,7 +162,7 @@ class ShareStateStore(PartitionLoader["_Replay"]):
         """Write a snapshot of a state, and replace any earlier state."""
         partition = self._partition_of(key)
         try:
-            record = NewRecord(snapshot_key(key), snapshot_value(state), self.now_ms())
+            record = NewRecord(encode_snapshot_key(key), encode_snapshot(state), self.now_ms())
             offset = self._append(partition, [record])
         except (CoordinatorLogError, EncodeError) as error:
             return _refusal(key, error)
@@ -181,7 +181,7 @@ class ShareStateStore(PartitionLoader["_Replay"]):
 
     def _remove_topics(self, entry: tuple[int, dict[SharePartitionKey, StoredState]]) -> ForEach[None]:
         partition, states = entry
-        by_key = {snapshot_key(key): key for key in states if self._core.topics.with_id(key.topic_id) is None}
+        by_key = {encode_snapshot_key(key): key for key in states if self._core.topics.with_id(key.topic_id) is None}
         errors: list[CoordinatorLogError] = []
 
         def remove(batch: list[bytes]) -> None:

@@ -376,15 +376,15 @@ class TransactionCoordinator:
                 del self._completing[transactional_id]
             return was_completing and is_current()
 
-        def done(_: object) -> None:
+        def on_done(_: object) -> None:
             if end():
                 self._finish_completion(transaction, frozenset(unwritten))
 
-        def failed(error: Exception) -> None:
+        def on_error(error: Exception) -> None:
             end()
             _logger.error("The markers of %s could not be written", transactional_id, exc_info=error)
 
-        self._core.slices.run(ForEach(range(0, len(partitions), _MARKERS_PER_STEP), write), done, failed)
+        self._core.slices.run(ForEach(range(0, len(partitions), _MARKERS_PER_STEP), write), on_done, on_error)
 
     def _finish_completion(self, transaction: Transaction, unwritten: frozenset[TopicPartition]) -> None:
         """Save a completed transaction, or keep its remaining partitions and retry later."""

@@ -198,7 +198,7 @@ async def group_view(services: Services, group_id: str) -> GroupView:
     services.core.writes.commit()
     group = groups.find_group(services, group_id)
     if group is None:
-        raise NotFoundError(groups.missing_group(services, group_id))
+        raise NotFoundError(groups.missing_group_message(services, group_id))
     return _describe_group(services, group)
 
 

@@ -116,7 +116,7 @@ def _served_versions(call: Call) -> list[ApiVersion]:
     served, configs = call.services.served, call.core.configs
     table = _ALL_VERSIONS
     if served is not None:
-        versions = releases.advertised(served, call.services.release).items()
+        versions = releases.advertised_versions(served, call.services.release).items()
         table = [ApiVersion(api_key=key, min_version=first, max_version=last) for key, (first, last) in versions]
     if configs.all_of(ConfigResourceType.CLIENT_METRICS):
         return table

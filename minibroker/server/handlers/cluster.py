@@ -168,6 +168,7 @@ _SAFE_DOWNGRADE: Final = 2
 _UNSAFE_DOWNGRADE: Final = 3
 _LEVELS_WITH_NEW_RECORDS: Final = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33})
 """The levels of metadata.version that added metadata records (`MetadataVersion.didMetadataChange`)."""
+_FIRST_METADATA_LEVEL_WITH_FEATURES: Final = 4
 _FIRST_METADATA_LEVEL_WITH_ELR: Final = 23
 _MAX_HASHED_CHARACTERS: Final = 100_000
 """The maximum total length of the feature names that are hashed."""
@@ -178,27 +179,45 @@ def update_features(request: UpdateFeaturesRequest, call: Call) -> UpdateFeature
     """UpdateFeatures: raise or lower feature levels (KIP-584, KIP-778, KIP-1022).
 
     Versions 0-2 are served. As in Kafka 4, either all updates succeed or none does: one invalid update fails the
-    whole request with INVALID_UPDATE_VERSION. The rules are those of `FeatureControlManager`. metadata.version
-    cannot be lowered past a level that changed the metadata records, and kraft.version cannot be lowered at all.
+    whole request with INVALID_UPDATE_VERSION. Earlier releases make the valid updates, and return a result for each
+    feature. The last update of a feature counts. The rules are those of `FeatureControlManager`. metadata.version
+    cannot be lowered past a level that changed the metadata records, and kraft.version cannot be lowered since 4.1.
     """
-    features = call.core.features
-    controller = f"Local controller {call.node.id}"
-    requested = {update.feature: update.max_version_level for update in request.feature_updates}
-    for update in _sort_in_hash_order(request.feature_updates):
-        _check_level(update, features, controller)
-        if update.feature == ELIGIBLE_LEADER_REPLICAS_VERSION:
-            _check_dependencies(requested, features)
-    changed = {name: level for name, level in requested.items() if level != features.level(name)}
+    features, is_partial = call.core.features, call.services.is_before("4.0")
+    updates = {update.feature: update for update in request.feature_updates}
+    levels = {name: update.max_version_level for name, update in updates.items()}
+    errors: dict[str, str] = {}
+    for update in _sort_in_hash_order(list(updates.values())):
+        error = _find_level_error(update, call) or _find_dependency_error(update, levels, features)
+        if error is not None and not is_partial:
+            message = f"The update failed for all features since the following feature had an error: {error}"
+            raise RefusedRequestError(ErrorCode.INVALID_UPDATE_VERSION, message)
+        if error is not None:
+            errors[update.feature] = error
+    changed = {name: level for name, level in levels.items() if name not in errors and level != features.level(name)}
     if changed and not request.validate_only:
         try:
             features.finalize(changed)
-        except OSError as error:
-            raise disk_refusal(error) from None
-    results = [
-        UpdatableFeatureResult(feature=update.feature, error_code=ErrorCode.NONE, error_message=None)
-        for update in request.feature_updates
-    ]
-    return hold(UpdateFeaturesResponse(error_code=ErrorCode.NONE, error_message=None, results=results), request, call)
+        except OSError as failure:
+            raise disk_refusal(failure) from None
+    if is_partial:
+        results = [
+            UpdatableFeatureResult(
+                feature=name,
+                error_code=ErrorCode.INVALID_UPDATE_VERSION if name in errors else ErrorCode.NONE,
+                error_message=errors.get(name),
+            )
+            for name in sorted(updates)
+        ]
+    else:
+        results = [
+            UpdatableFeatureResult(feature=update.feature, error_code=ErrorCode.NONE, error_message="NONE")
+            for update in request.feature_updates
+        ]
+    response = UpdateFeaturesResponse(
+        error_code=ErrorCode.NONE, error_message="" if is_partial else None, results=results
+    )
+    return hold(response, request, call)
 
 
 def _sort_in_hash_order(updates: Sequence[FeatureUpdateKey]) -> Sequence[FeatureUpdateKey]:
@@ -209,23 +228,22 @@ def _sort_in_hash_order(updates: Sequence[FeatureUpdateKey]) -> Sequence[Feature
     return hash_order(updates, lambda update: string_hash(update.feature))
 
 
-def _check_level(update: FeatureUpdateKey, features: Features, controller: str) -> None:
-    """Check the requested level of a feature.
-
-    Raises:
-        RefusedRequestError: The feature cannot be set to this level.
-    """
+def _find_level_error(update: FeatureUpdateKey, call: Call) -> str | None:
+    """Return why the feature cannot be set to the requested level, or None if it can."""
     name, requested = update.feature, update.max_version_level
-    current = features.level(name)
+    current = call.core.features.level(name)
     # In version 0, every update is an upgrade, because Kafka now ignores `allow_downgrade`.
     kind = update.upgrade_type
-    supported = features.supported.get(name)
+    supported = call.core.features.supported.get(name)
+    is_before, controller = call.services.is_before, f"Local controller {call.node.id}"
     if kind not in {_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE}:
         reason = "The controller does not support the given upgrade type."
     elif requested < 0:
         reason = "A feature version cannot be less than 0."
     elif supported is None and requested > 0:
         reason = f"{controller} does not support this feature."
+    elif supported is None and not is_before("4.0"):
+        reason = f"Feature {name} not found."
     elif supported is not None and not supported.first <= requested <= supported.last:
         reason = f"{controller} only supports versions {supported.first}-{supported.last}"
     elif requested < current and kind == _UPGRADE:
@@ -235,45 +253,43 @@ def _check_level(update: FeatureUpdateKey, features: Features, controller: str) 
         )
     elif requested > current and kind != _UPGRADE:
         reason = "Can't downgrade to a newer version."
-    elif name == KRAFT_VERSION and requested < current:
+    elif name == KRAFT_VERSION and requested < current and not is_before("4.1"):
         reason = "Can't downgrade the version of this feature."
-    elif name == METADATA_VERSION and any(requested < level <= current for level in _LEVELS_WITH_NEW_RECORDS):
-        reason = (
-            "Unsafe metadata downgrade is not supported in this version."
-            if kind == _UNSAFE_DOWNGRADE
-            else "Refusing to perform the requested downgrade because it might delete metadata information."
-        )
-        raise _refuse_update(f"Unsupported metadata.version downgrade from {current} to {requested}. {reason}")
+    elif name == METADATA_VERSION:
+        return _find_metadata_error(requested, current, is_unsafe=kind == _UNSAFE_DOWNGRADE, call=call)
     else:
-        return
-    raise _refuse_level(name, requested, reason)
+        return None
+    return _describe_error(update, reason)
 
 
-def _check_dependencies(levels: Mapping[str, int], features: Features) -> None:
-    """Check that metadata.version is high enough for eligible leader replicas.
-
-    The feature needs metadata records that lower levels do not have.
-
-    Raises:
-        RefusedRequestError: The level of metadata.version is too low.
-    """
-    level = levels.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0)
-    if level and levels.get(METADATA_VERSION, features.level(METADATA_VERSION)) < _FIRST_METADATA_LEVEL_WITH_ELR:
-        raise _refuse_level(
-            ELIGIBLE_LEADER_REPLICAS_VERSION,
-            level,
-            f"{ELIGIBLE_LEADER_REPLICAS_VERSION} could not be set to {level} because it depends on metadata.version "
-            f"level {_FIRST_METADATA_LEVEL_WITH_ELR}",
-        )
+def _find_metadata_error(requested: int, current: int, *, is_unsafe: bool, call: Call) -> str | None:
+    """Return why metadata.version cannot be set to a supported level, or None if it can."""
+    if requested < _FIRST_METADATA_LEVEL_WITH_FEATURES:
+        return f"Invalid metadata.version {requested}. Unable to set a metadata.version less than 3.3-IV0"
+    if not any(requested < level <= current for level in _LEVELS_WITH_NEW_RECORDS):
+        return None
+    problem = (
+        f"Invalid metadata.version {requested}."
+        if call.services.is_before("4.2")
+        else f"Unsupported metadata.version downgrade from {current} to {requested}."
+    )
+    if is_unsafe:
+        return f"{problem} Unsafe metadata downgrade is not supported in this version."
+    return f"{problem} Refusing to perform the requested downgrade because it might delete metadata information."
 
 
-def _refuse_level(name: str, level: int, reason: str) -> RefusedRequestError:
-    return _refuse_update(f"Invalid update version {level} for feature {name}. {reason}")
+def _find_dependency_error(update: FeatureUpdateKey, levels: Mapping[str, int], features: Features) -> str | None:
+    """Return an error if metadata.version is too low for eligible leader replicas, which need its records."""
+    name, level = update.feature, update.max_version_level
+    metadata_level = levels.get(METADATA_VERSION, features.level(METADATA_VERSION))
+    if name != ELIGIBLE_LEADER_REPLICAS_VERSION or not level or metadata_level >= _FIRST_METADATA_LEVEL_WITH_ELR:
+        return None
+    required = f"metadata.version level {_FIRST_METADATA_LEVEL_WITH_ELR}"
+    return _describe_error(update, f"{name} could not be set to {level} because it depends on {required}")
 
 
-def _refuse_update(error: str) -> RefusedRequestError:
-    message = f"The update failed for all features since the following feature had an error: {error}"
-    return RefusedRequestError(ErrorCode.INVALID_UPDATE_VERSION, message)
+def _describe_error(update: FeatureUpdateKey, reason: str) -> str:
+    return f"Invalid update version {update.max_version_level} for feature {update.feature}. {reason}"
 
 
 @handles(ApiKey.UNREGISTER_BROKER, needs=on_cluster(Operation.ALTER), refusal=Refusal(explained=True))

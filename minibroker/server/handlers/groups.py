@@ -21,10 +21,10 @@ from minibroker.server.requests.declarations import Refusal, coordinator_keys_at
 from minibroker.server.requests.requirements import (
     asked_by_handler,
     authorized_operations,
-    checked,
-    missing,
+    check_right,
     on_each,
     on_group,
+    on_request,
 )
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
@@ -191,10 +191,10 @@ def _authorization_error(request: SyncGroupRequest, call: Call) -> ErrorCode:
     """Return the error for a missing right. A request without a protocol passes, because the handler refuses it."""
     if call.api_version >= _FIRST_WITH_PROTOCOL and None in {request.protocol_type, request.protocol_name}:
         return ErrorCode.NONE
-    return missing(call, Operation.READ, ResourceType.GROUP, request.group_id)
+    return check_right(call, Operation.READ, ResourceType.GROUP, request.group_id)
 
 
-@handles(ApiKey.SYNC_GROUP, needs=checked(_authorization_error, "READ on the group"))
+@handles(ApiKey.SYNC_GROUP, needs=on_request(_authorization_error, "READ on the group"))
 def sync_group(request: SyncGroupRequest, call: Call) -> SyncGroupResponse | Reply:
     """SyncGroup: receive the assignments from the leader, and return each member's own.
 

@@ -23,7 +23,7 @@ from minibroker.server.requests.produce.record_sets import (
     is_transactional,
     takes_long_to_validate,
 )
-from minibroker.server.requests.requirements import checked, on_each
+from minibroker.server.requests.requirements import on_each, on_request
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.current_leader import NodeEndpoint
@@ -80,7 +80,7 @@ def _build_plain_values(plain: tuple[str, bytes, PartitionProduceResponse]) -> t
 
 @handles(
     ApiKey.PRODUCE,
-    needs=checked(_transaction_error, "WRITE on the transactional id, for transactional records")
+    needs=on_request(_transaction_error, "WRITE on the transactional id, for transactional records")
     & on_each(Operation.WRITE, ResourceType.TOPIC),
     names=topics_at("topic_data.name", "partition_data.index"),
     refusal=Refusal({"base_offset": -1}),

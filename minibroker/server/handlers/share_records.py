@@ -16,7 +16,7 @@ from minibroker.coordinators.share_partitions.sessions import (
 )
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Target, handles, topics_at
-from minibroker.server.requests.requirements import asked_by_handler, checked
+from minibroker.server.requests.requirements import asked_by_handler, on_request
 from minibroker.server.requests.share.acknowledging import acknowledge, authorization_error, hint_leader, member_of
 from minibroker.server.requests.share.reader import DelayedShareFetch, ShareReader, failed
 from minibroker_protocol.api_keys import ApiKey
@@ -59,7 +59,7 @@ def _session_partitions(request: ShareFetchRequest, call: Call) -> tuple[Target,
 
 @handles(
     ApiKey.SHARE_FETCH,
-    needs=checked(authorization_error, "READ on the group") & asked_by_handler("READ on each topic"),
+    needs=on_request(authorization_error, "READ on the group") & asked_by_handler("READ on each topic"),
     names=topics_at("topics.topic_id", "partitions.partition_index", implied=_session_partitions),
 )
 def share_fetch(request: ShareFetchRequest, call: Call) -> Served[ShareFetchResponse | DelayedResponse]:
@@ -195,7 +195,7 @@ class _IdleShareFetch(DelayedResponse):
 
 @handles(
     ApiKey.SHARE_ACKNOWLEDGE,
-    needs=checked(authorization_error, "READ on the group") & asked_by_handler("READ on each topic"),
+    needs=on_request(authorization_error, "READ on the group") & asked_by_handler("READ on each topic"),
     names=topics_at("topics.topic_id", "partitions.partition_index"),
 )
 def share_acknowledge(request: ShareAcknowledgeRequest, call: Call) -> Served[ShareAcknowledgeResponse]:

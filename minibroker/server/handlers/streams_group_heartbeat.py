@@ -24,7 +24,7 @@ from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal, handles
 from minibroker.server.requests.elements import check_group, find_blank_field
 from minibroker.server.requests.held_for_metadata import hold
-from minibroker.server.requests.requirements import asked_by_handler, check_can_subscribe, checked, may_create_topic
+from minibroker.server.requests.requirements import asked_by_handler, check_can_subscribe, may_create_topic, on_request
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import INTERNAL_TOPICS
@@ -55,7 +55,7 @@ def _authorization_error(request: StreamsGroupHeartbeatRequest, call: Call) -> E
 
 @handles(
     ApiKey.STREAMS_GROUP_HEARTBEAT,
-    needs=checked(_authorization_error, "READ on the group; DESCRIBE on all topics of the topology")
+    needs=on_request(_authorization_error, "READ on the group; DESCRIBE on all topics of the topology")
     & asked_by_handler("to make internal topics: CREATE on the cluster, or on each of them"),
     refusal=Refusal({"status": []}),
 )

@@ -20,11 +20,11 @@ from minibroker.server.requests.declarations import Refusal, handles, topics_at
 from minibroker.server.requests.elements import for_each_partition
 from minibroker.server.requests.requirements import (
     asked_by_handler,
-    checked,
-    missing,
+    check_right,
     on_cluster,
     on_each,
     on_group,
+    on_request,
     on_transactional_id,
 )
 from minibroker_protocol.api_keys import ApiKey
@@ -72,7 +72,7 @@ def _init_authorization_error(request: InitProducerIdRequest, call: Call) -> Err
     if request.transactional_id is not None:
         operations = (Operation.WRITE, Operation.TWO_PHASE_COMMIT) if request.enable2_pc else (Operation.WRITE,)
         codes = (
-            missing(call, operation, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+            check_right(call, operation, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
             for operation in operations
         )
         return next(filter(None, codes), ErrorCode.NONE)
@@ -84,7 +84,7 @@ def _init_authorization_error(request: InitProducerIdRequest, call: Call) -> Err
 
 @handles(
     ApiKey.INIT_PRODUCER_ID,
-    needs=checked(
+    needs=on_request(
         _init_authorization_error,
         "WRITE on the transactional id, and TWO_PHASE_COMMIT for such a transaction; without one IDEMPOTENT_WRITE on "
         "the cluster, or WRITE on any topic",
@@ -150,14 +150,14 @@ _FIRST_FROM_BROKERS: Final = first_version(AddPartitionsToTxnRequest, "transacti
 def _addition_authorization_error(request: AddPartitionsToTxnRequest, call: Call) -> ErrorCode:
     """Return the error for a missing right. Clients send versions up to 3, and brokers send later versions."""
     if call.api_version >= _FIRST_FROM_BROKERS:
-        return missing(call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+        return check_right(call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
     transactional_id = request.v3_and_below_transactional_id
-    return missing(call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+    return check_right(call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
 
 
 @handles(
     ApiKey.ADD_PARTITIONS_TO_TXN,
-    needs=checked(
+    needs=on_request(
         _addition_authorization_error, "WRITE on the transactional id; CLUSTER_ACTION on the cluster from version 4 on"
     )
     & asked_by_handler("WRITE on each topic up to version 3"),

@@ -3,25 +3,27 @@
 The broker with the logs is the *holder*; the other brokers are *members*. Every connection of the link begins with a
 greeting and a message from the member. What follows depends on the message:
 
-| message    | the holder answers                                                                                |
-|------------|---------------------------------------------------------------------------------------------------|
-| `Register` | `ClusterState`, and again after each change and each heartbeat; the connection ends with the node |
-| `Connect`  | one byte; after that, both sides forward the bytes of a client's connection                       |
-| `Ask`      | `Claim`, and the connection ends. Processes that are no holder answer as well.                    |
-| `Offer`    | the same                                                                                          |
-| any other  | `Refusal`, and the connection ends                                                                |
+| message    | the holder answers                                                                           |
+|------------|----------------------------------------------------------------------------------------------|
+| `Register` | `ClusterState`, and again after each change and each `Heartbeat`; the node ends with the connection |
+| `Connect`  | one byte; after that, both sides forward the bytes of a client's connection                  |
+| `Ask`      | `Claim`, and the connection ends. Processes that are no holder answer as well.               |
+| any other  | `Refusal`, and the connection ends                                                           |
 
 A message is a length of four bytes and a JSON object whose `type` is the name of its class.
 """
 
 import asyncio
 import json
+import socket
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, TypeAlias, cast
 
+from minibroker.cluster.listeners import WILDCARDS, ServedListener
+
 Address = tuple[str, int]
 """A host and a port."""
-GREETING: Final = b"minibroker link 2\n"
+GREETING: Final = b"minibroker link 3\n"
 ACCEPTED: Final = b"+"
 MAX_REQUEST_BYTES: Final = 1 << 20
 _MAX_MESSAGE_BYTES: Final = 1 << 28
@@ -44,6 +46,16 @@ class Endpoint:
     port: int
     protocol: str
 
+    @classmethod
+    def of(cls, listener: ServedListener) -> "Endpoint":
+        """Return the advertised address of an open listener, or else the address that it is bound to.
+
+        A listener on all interfaces is reached by the name of this machine.
+        """
+        bound_host = socket.gethostname() if listener.host in WILDCARDS else listener.host
+        host, port = listener.advertised or (bound_host, 0)
+        return cls(host, port or listener.port, listener.protocol)
+
 
 @dataclass(frozen=True)
 class Register:
@@ -64,7 +76,7 @@ class Register:
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """Says that the member is still there."""
+    """Tells the holder that the member is alive."""
 
 
 @dataclass(frozen=True)
@@ -88,37 +100,32 @@ class Connect:
 
 @dataclass(frozen=True)
 class Ask:
-    """Asks who holds the logs."""
-
-
-@dataclass(frozen=True)
-class Offer:
-    """Offers a controller to hold the logs, or repeats that the broker holds them.
+    """Asks a process what it knows of the holder, and may offer it a broker that would hold the logs.
 
     Attributes:
-        node_id: The id of the broker.
+        node_id: The id of the offered broker, or -1 without an offer.
         port: The port of its link.
     """
 
-    node_id: int
-    port: int
+    node_id: int = -1
+    port: int = 0
 
 
 @dataclass(frozen=True)
 class Claim:
-    """The holder of the logs, according to the process that was asked.
+    """What a process knows of the holder.
 
     Attributes:
-        node_id: The id of that process.
-        is_controller: Whether that process has no broker, so that it accepts offers.
-        holder_id: The id of the holder, or None if the process does not know it.
-        address: The host and port of the holder's link. An empty host stands for the address that was asked.
+        node_id: The id of the process, or -1 if the holder has not given it one yet.
+        incarnation: A unique id of the process, by which it recognizes its own answer.
+        is_holder: Whether the process holds the logs itself.
+        holder: The address of the holder's link, if this process is a controller that has given it the logs.
     """
 
     node_id: int
-    is_controller: bool = False
-    holder_id: int | None = None
-    address: Address = ("", 0)
+    incarnation: str
+    is_holder: bool = False
+    holder: Address | None = None
 
 
 @dataclass(frozen=True)
@@ -154,10 +161,8 @@ class ClusterState:
     files: dict[str, str] = field(default_factory=dict[str, str])
 
 
-Message: TypeAlias = Register | Heartbeat | Connect | Ask | Offer | Claim | Refusal | ClusterState
-_TYPES: Final = {
-    kind.__name__: kind for kind in (Register, Heartbeat, Connect, Ask, Offer, Claim, Refusal, ClusterState)
-}
+Message: TypeAlias = Register | Heartbeat | Connect | Ask | Claim | Refusal | ClusterState
+_TYPES: Final = {kind.__name__: kind for kind in (Register, Heartbeat, Connect, Ask, Claim, Refusal, ClusterState)}
 
 
 def encode(message: Message) -> bytes:
@@ -194,8 +199,8 @@ def _typed(fields: dict[str, Any]) -> dict[str, Any]:
         fields["endpoints"] = _endpoints(fields["endpoints"])
     if "nodes" in fields:
         fields["nodes"] = {node: (rack, _endpoints(endpoints)) for node, (rack, endpoints) in fields["nodes"].items()}
-    for name in ("peer", "dialed", "address"):
-        if name in fields:
+    for name in ("peer", "dialed", "holder"):
+        if fields.get(name) is not None:
             host, port = fields[name]
             fields[name] = (str(host), int(port))
     return fields

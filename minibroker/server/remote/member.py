@@ -11,9 +11,9 @@ import logging
 import os
 import tempfile
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from minibroker.cluster.listeners import ServedListener
 from minibroker.cluster.node import ListenerEndpoint
@@ -44,12 +44,13 @@ from minibroker_storage.files import write_atomically
 if TYPE_CHECKING:
     from minibroker.server.connection import Connection
 
-FindHolder = Callable[[], Awaitable[Address]]
-"""Waits until a holder is known, and returns the address of its link."""
+FindHolder = Callable[[], Awaitable[Address | None]]
+"""Waits until the holder is known. Returns the address of its link, or None if it is this broker."""
 
 _RETRY_S: Final = 0.2
 _CONNECT_TIMEOUT_S: Final = 2.0
 """Seconds to reach the holder. It may have another address after a restart, and its old one may not answer at all."""
+_CHUNK_BYTES: Final = 1 << 18
 _ANSWERED: Final = frozenset(
     {
         ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER,
@@ -76,7 +77,7 @@ _ERRORS: Final = {
 _logger: Final = logging.getLogger(__name__)
 
 
-class Relay(asyncio.Protocol):
+class Relay(asyncio.StreamReaderProtocol):
     """A client's connection, whose bytes are passed on to the holder.
 
     Args:
@@ -93,13 +94,13 @@ class Relay(asyncio.Protocol):
     def __init__(
         self, holder: Address, connections: ConnectionSet, permit: ConnectionPermit, node_id: int, listener: str
     ) -> None:
+        super().__init__(asyncio.StreamReader(), self._relay)
         self._holder = holder
         self._connections = connections
         self._permit = permit
         self._node_id = node_id
         self._listener = listener
         self._client: asyncio.Transport | None = None
-        self._upstream: asyncio.Transport | None = None
 
     @property
     def is_open(self) -> bool:
@@ -111,109 +112,46 @@ class Relay(asyncio.Protocol):
         return -1 if self._client is None else cast("int", self._client.get_extra_info("socket").fileno())
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Reach the holder before the first byte of the client is read."""
+        """Begin to pass the client on."""
         self._client = cast("asyncio.Transport", transport)
-        self._client.pause_reading()
         self._connections.add(cast("Connection", self))
         self._permit.abort = self.abort
         self._permit.active_ms = float("inf")  # The holder closes idle connections.
-        task = asyncio.ensure_future(self._reach_holder(self._client))
-        task.add_done_callback(self._on_reached)
+        super().connection_made(transport)
 
-    async def _reach_holder(self, client: asyncio.Transport) -> None:
+    async def _relay(self, client_reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        """Forward bytes in both directions until either side closes its connection."""
         tls = client.get_extra_info("ssl_object")
         certificate = None if tls is None else tls.getpeercert(binary_form=True)
         peer, dialed = client.get_extra_info("peername")[:2], client.get_extra_info("sockname")[:2]
         message = Connect(self._node_id, self._listener, peer, dialed, (certificate or b"").hex())
-        transport, _ = await asyncio.get_running_loop().create_connection(lambda: _Upstream(self), *self._holder)
-        if not self.is_open:  # The client has left in the meantime.
-            transport.abort()
-            return
-        transport.write(link.GREETING + link.encode(message))
-        self._upstream = transport
-
-    def _on_reached(self, task: "asyncio.Task[None]") -> None:
-        if task.cancelled() or task.exception() is not None:
-            self.abort()
-
-    def data_received(self, data: bytes) -> None:
-        """Pass the client's bytes on."""
-        if self._upstream is not None:
-            self._upstream.write(data)
-
-    def accepted(self) -> None:
-        """Let the client's bytes flow, because the holder takes them."""
-        if self._client is not None:
-            self._client.resume_reading()
-
-    def answer(self, data: bytes) -> None:
-        """Send the holder's bytes to the client."""
-        if self._client is not None:
-            self._client.write(data)
-
-    def pause_writing(self) -> None:
-        """Stop reading from the holder until the client has read its bytes."""
-        if self._upstream is not None:
-            self._upstream.pause_reading()
-
-    def resume_writing(self) -> None:
-        """Resume reading from the holder."""
-        if self._upstream is not None:
-            self._upstream.resume_reading()
-
-    def pause_client(self) -> None:
-        """Stop reading from the client until the holder has read its bytes."""
-        if self._client is not None:
-            self._client.pause_reading()
-
-    def end(self) -> None:
-        """Send the client what is left, and close its connection."""
-        if self._client is not None:
-            self._client.close()
+        with contextlib.suppress(OSError):
+            reader, writer = await asyncio.open_connection(*self._holder)
+            with contextlib.closing(writer):
+                writer.write(link.GREETING + link.encode(message))
+                if await reader.read(len(link.ACCEPTED)) == link.ACCEPTED:
+                    await asyncio.gather(_forward(client_reader, writer), _forward(reader, client))
+        client.close()
 
     def abort(self) -> None:
         """Abort the connection."""
         if self._client is not None:
             self._client.abort()
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        """End the connection to the holder."""
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Release the permit. The connection to the holder ends, too."""
+        super().connection_lost(exc)
         self._connections.discard(cast("Connection", self))
         self._permit.release()
-        if self._upstream is not None:
-            self._upstream.close()
 
 
-class _Upstream(asyncio.Protocol):
-    """The connection to the holder on behalf of one client."""
-
-    def __init__(self, relay: Relay) -> None:
-        self._relay = relay
-        self._is_accepted = False
-
-    def data_received(self, data: bytes) -> None:
-        """Take the holder's acceptance, then its bytes for the client."""
-        if not self._is_accepted:
-            if not data.startswith(link.ACCEPTED):
-                self._relay.abort()
-                return
-            self._is_accepted = True
-            self._relay.accepted()
-            data = data[len(link.ACCEPTED) :]
-        if data:
-            self._relay.answer(data)
-
-    def pause_writing(self) -> None:
-        """Stop reading from the client."""
-        self._relay.pause_client()
-
-    def resume_writing(self) -> None:
-        """Resume reading from the client."""
-        self._relay.accepted()
-
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        """Close the client's connection, which may be in the middle of a response."""
-        self._relay.end()
+async def _forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Write everything from `reader` to `writer`, and close it at the end."""
+    with contextlib.suppress(OSError):
+        while data := await reader.read(_CHUNK_BYTES):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
 
 
 class Member:
@@ -223,26 +161,22 @@ class Member:
         config: The configuration of this broker, of which its listeners count.
         node_id: The id of this broker, or None if the holder gives it one.
         listeners: The listeners.
-        endpoints: The addresses that clients get, by listener.
         find_holder: See `FindHolder`.
 
     Attributes:
+        listeners: The listeners, with the ports that are open after the first registration.
         node_id: The id of this broker, or -1 until the holder has given it one.
+        holder_id: The id of the holder, or -1 before the first registration.
     """
 
     def __init__(
-        self,
-        config: BrokerConfig,
-        node_id: int | None,
-        listeners: Sequence[ServedListener],
-        endpoints: Mapping[str, Endpoint],
-        find_holder: FindHolder,
+        self, config: BrokerConfig, node_id: int | None, listeners: Sequence[ServedListener], find_holder: FindHolder
     ) -> None:
         self._config = config
-        self._listeners = listeners
-        self._endpoints = dict(endpoints)
+        self.listeners = listeners
         self._find_holder = find_holder
         self.node_id = -1 if node_id is None else node_id
+        self.holder_id = -1
         self._incarnation = uuid.uuid4().hex
         self._files: dict[str, str] = {}
         self._state: ClusterState | None = None
@@ -251,26 +185,24 @@ class Member:
         self._directory: tempfile.TemporaryDirectory[str] | None = None
 
     @property
-    def addresses(self) -> dict[str, tuple[str, int]]:
-        """The (host, port) of each listener by name; empty before the first registration."""
-        if self._server is None:
-            return {}
-        return {listener.name: self._server.addresses_of(listener.name)[0] for listener in self._listeners}
+    def endpoints(self) -> dict[str, Endpoint]:
+        """The addresses that clients get, by listener. A port is 0 until it is open."""
+        return {listener.name: Endpoint.of(listener) for listener in self.listeners}
 
-    async def run(self, on_joined: Callable[[], None]) -> NoReturn:
-        """Stay in the cluster until the task is cancelled.
+    async def run(self, on_joined: Callable[[], None]) -> None:
+        """Stay in the cluster until the task is cancelled, or until this broker is to hold the logs itself.
 
         Args:
-            on_joined: Called after the first registration, when clients can connect.
+            on_joined: Called after each registration, when clients are passed on.
 
         Raises:
             RegistrationError: The holder refuses this broker.
             OSError: A listener's address is not available.
         """
         try:
-            while True:
+            while (holder := await self._find_holder()) is not None:
                 try:
-                    await self._stay_registered(await self._find_holder(), on_joined)
+                    await self._stay_registered(holder, on_joined)
                 except RegistrationError:
                     raise
                 except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
@@ -294,21 +226,20 @@ class Member:
             reader, writer = await asyncio.open_connection(*holder)
         beating: asyncio.Task[None] | None = None
         try:
-            rack = self._config.optional_text("broker.rack")
-            request = Register(self.node_id, rack, self._endpoints, self._incarnation)
+            endpoints = self.endpoints
+            request = Register(self.node_id, self._config.optional_text("broker.rack"), endpoints, self._incarnation)
             writer.write(link.GREETING + link.encode(request))
             async with asyncio.timeout(timeout_s):
                 self._take(await link.read_message(reader))
             beating = asyncio.ensure_future(self._beat(writer))
-            is_first = self._server is None
-            if is_first:
+            if self._server is None:
                 await self._start_server()
+                if self.endpoints != endpoints:
+                    return  # Register again with the ports that are open now.
             assert self._server is not None
             self._is_attached = True
             self._server.relay_to(cast("Callable[..., Connection]", partial(Relay, holder)))
-            if is_first:
-                assert self._state is not None
-                on_joined()
+            on_joined()
             while True:
                 async with asyncio.timeout(timeout_s):
                     self._take(await link.read_message(reader))
@@ -327,7 +258,7 @@ class Member:
             raise LinkError(f"the broker with the logs answers {type(message).__name__}")
         self._state = message
         self._files |= message.files
-        self.node_id = message.node_id
+        self.node_id, self.holder_id = message.node_id, message.holder_id
 
     async def _beat(self, writer: asyncio.StreamWriter) -> None:
         interval_s = self._config.integer("broker.heartbeat.interval.ms") / 1000
@@ -346,7 +277,7 @@ class Member:
         for topic in core.topics:
             for partition in topic.partitions:
                 partition.leader = None
-            topic.changed()
+            topic.mark_changed()
         core.cluster.controller = None
         faults = registry.faults_of(self._server.services)
         for key in (route.key for route in ROUTES):
@@ -380,7 +311,7 @@ class Member:
             "auto.create.topics.enable": "false",
         }
         config = self._config.altered(RunTime({}, {}), settings)
-        server = Server(config, self._directory.name, self._listeners)
+        server = Server(config, self._directory.name, self.listeners)
         for node_id, (_, endpoints) in state.nodes.items():
             node = server.services.core.cluster.nodes[int(node_id)]
             node.is_up = True
@@ -388,6 +319,7 @@ class Member:
                 node.endpoints[name] = ListenerEndpoint((endpoint.host, endpoint.port), endpoint.port)
         await server.start()
         self._server = server
+        self.listeners = server.listeners  # A port that was free to choose stays the same from now on.
 
     async def _close(self) -> None:
         server, self._server = self._server, None

@@ -71,7 +71,7 @@ class SlicedRequest(DelayedResponse):
         self._is_gone = False
         self.amend: Callable[[Outcome, float], Outcome] | None = None
         self.recorded: Any = None
-        work.then(self._done, self._failed)
+        work.then(self._on_done, self._on_error)
 
     def cancel(self) -> None:
         """Drop the response, but let the work finish, because a half-finished change would be worse."""
@@ -81,7 +81,7 @@ class SlicedRequest(DelayedResponse):
         """Return what the request waits for, see `DelayedResponse`."""
         return "its next slice: the request is large"
 
-    def _done(self, outcome: Outcome) -> None:
+    def _on_done(self, outcome: Outcome) -> None:
         if self._is_gone:
             # The client has disconnected, so a fetch must not begin to wait.
             if isinstance(outcome, Waiting):
@@ -95,7 +95,7 @@ class SlicedRequest(DelayedResponse):
         self._services.core.writes.commit()
         self.finish(outcome)
 
-    def _failed(self, error: Exception) -> None:
+    def _on_error(self, error: Exception) -> None:
         if self.recorded is not None:
             self.recorded.fail(error)
         if not self._is_gone:
@@ -165,7 +165,7 @@ def _serve_plain(frame: memoryview, call: Call) -> tuple[tuple[Any, ...], Any] |
     try:
         response = call.plain.handle(values, call)
     except Exception as error:  # noqa: BLE001 - the client gets the error
-        response = _failed(_decode(frame, call), call, error)
+        response = _error_response(_decode(frame, call), call, error)
     return None if response is None else (values, response)
 
 
@@ -342,13 +342,13 @@ def serve(request: Any, call: Call) -> Any:
         handle = endpoint.handle if call.services.authorizer is None else guard.serve
         response = handle(request, call)
     except Exception as error:  # noqa: BLE001 - the client gets the error
-        return _failed(request, call, error)
+        return _error_response(request, call, error)
     if is_work(response):
-        return catch_errors(lambda: response, Exception, lambda error: _failed(request, call, error))
+        return catch_errors(lambda: response, Exception, lambda error: _error_response(request, call, error))
     return response
 
 
-def _failed(request: Any, call: Call, error: Exception) -> Any:
+def _error_response(request: Any, call: Call, error: Exception) -> Any:
     """Return an error response for an exception that a handler raised (`KafkaApis.handle`).
 
     Raises:

@@ -121,26 +121,26 @@ def on_cluster(*any_of: Operation) -> Requirement:
         allowed = any(call.allows(operation, ResourceType.CLUSTER, CLUSTER_NAME) for operation in any_of)
         return ErrorCode.NONE if allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
-    return checked(check, f"{' or '.join(operation.name for operation in any_of)} on the cluster")
+    return on_request(check, f"{' or '.join(operation.name for operation in any_of)} on the cluster")
 
 
 def on_group(operation: Operation) -> Requirement:
     """Require a right on the group `group_id`."""
-    return checked(
-        lambda request, call: missing(call, operation, ResourceType.GROUP, request.group_id),
+    return on_request(
+        lambda request, call: check_right(call, operation, ResourceType.GROUP, request.group_id),
         f"{operation.name} on the group",
     )
 
 
 def on_transactional_id(operation: Operation) -> Requirement:
     """Require a right on `transactional_id`."""
-    return checked(
-        lambda request, call: missing(call, operation, ResourceType.TRANSACTIONAL_ID, request.transactional_id),
+    return on_request(
+        lambda request, call: check_right(call, operation, ResourceType.TRANSACTIONAL_ID, request.transactional_id),
         f"{operation.name} on the transactional id",
     )
 
 
-def checked(check: Check, text: str) -> Requirement:
+def on_request(check: Check, text: str) -> Requirement:
     """Declare a rule about the whole request, and its text in the documentation."""
     return Requirement((RequestRule(check, text),))
 
@@ -150,20 +150,20 @@ def asked_by_handler(text: str) -> Requirement:
     return Requirement(handler=text)
 
 
-def missing(call: Call, operation: Operation, resource_type: ResourceType, name: str | None) -> ErrorCode:
+def check_right(call: Call, operation: Operation, resource_type: ResourceType, name: str | None) -> ErrorCode:
     """Return the error for a right that the client lacks, or NONE if the client has the right."""
     return ErrorCode.NONE if call.allows(operation, resource_type, name or "") else AUTHORIZATION_FAILED[resource_type]
 
 
 def check_can_subscribe(call: Call, group_id: str, topics: Iterable[str]) -> ErrorCode:
     """Return the error for a client that may not read in a group or describe its subscribed topics, or NONE."""
-    code = missing(call, Operation.READ, ResourceType.GROUP, group_id)
+    code = check_right(call, Operation.READ, ResourceType.GROUP, group_id)
     if code or all(call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in topics):
         return code
     return ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-TO_SUBSCRIBE: Final = checked(
+TO_SUBSCRIBE: Final = on_request(
     lambda request, call: check_can_subscribe(call, request.group_id, request.subscribed_topic_names or ()),
     "READ on the group; DESCRIBE on all topics that the member subscribes to",
 )

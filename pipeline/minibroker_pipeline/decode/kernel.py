@@ -85,7 +85,7 @@ numba's own slice assignment takes several times as long for 100 bytes.
 
 
 @compiled(_LONG(BYTES, _LONG))
-def _int32(data, at):
+def _read_int32(data, at):
     value = (
         np.int64(data[at]) << 24 | np.int64(data[at + 1]) << 16 | np.int64(data[at + 2]) << 8 | np.int64(data[at + 3])
     )
@@ -93,12 +93,12 @@ def _int32(data, at):
 
 
 @compiled(_LONG(BYTES, _LONG))
-def _int64(data, at):
-    return _int32(data, at) << 32 | (_int32(data, at + 4) & 0xFFFFFFFF)
+def _read_int64(data, at):
+    return _read_int32(data, at) << 32 | (_read_int32(data, at + 4) & 0xFFFFFFFF)
 
 
 @compiled(_PAIR(BYTES, _LONG, _LONG, _LONG))
-def _raw_varint(data, at, end, size):
+def _read_raw_varint(data, at, end, size):
     """Read a varint of at most `size` bytes.
 
     Returns:
@@ -116,23 +116,23 @@ def _raw_varint(data, at, end, size):
 
 
 @compiled(_PAIR(BYTES, _LONG, _LONG))
-def _varint(data, at, end):
+def _read_varint(data, at, end):
     """Return an int32 and the position after it, or `_BAD` as the position."""
     if at < end and data[at] < 0x80:
         raw = np.int64(data[at])
         return (raw >> 1) ^ -(raw & 1), at + 1
-    raw, after = _raw_varint(data, at, end, 5)
+    raw, after = _read_raw_varint(data, at, end, 5)
     raw &= 0xFFFFFFFF
     return (raw >> 1) ^ -(raw & 1), after
 
 
 @compiled(_PAIR(BYTES, _LONG, _LONG))
-def _varlong(data, at, end):
+def _read_varlong(data, at, end):
     """Return an int64 and the position after it, or `_BAD` as the position."""
     if at < end and data[at] < 0x80:
         raw = np.int64(data[at])
         return (raw >> 1) ^ -(raw & 1), at + 1
-    raw, after = _raw_varint(data, at, end, 10)
+    raw, after = _read_raw_varint(data, at, end, 10)
     return ((raw >> 1) & 0x7FFFFFFFFFFFFFFF) ^ -(raw & 1), after
 
 
@@ -146,7 +146,7 @@ def chase(data, position, until, count, positions):
     size = np.int64(data.size)
     capacity = np.int64(positions.size)
     while position < until and count < capacity and size - position > 16:
-        length = _int32(data, position + 8)
+        length = _read_int32(data, position + 8)
         magic = np.int64(data[position + 16])
         if length > min(size - position - 12, 2147483635) or magic > 2:
             break
@@ -209,14 +209,14 @@ def check_crcs(data, fields, tables, is_wrong):
 @compiled(_LONG(BYTES, _LONG, _LONG))
 def _skip_headers(data, at, end):
     """Return the position after the headers whose count is at `at`, or `_BAD`."""
-    count, at = _varint(data, at, end)
+    count, at = _read_varint(data, at, end)
     if at < 0 or count < 0 or count > end - at:
         return np.int64(_BAD)
     for _ in range(count):
-        length, at = _varint(data, at, end)
+        length, at = _read_varint(data, at, end)
         if at < 0 or length < 0:
             return np.int64(_BAD)
-        length, at = _varint(data, at + length, end)
+        length, at = _read_varint(data, at + length, end)
         if at < 0:
             return np.int64(_BAD)
         if length > 0:
@@ -245,27 +245,27 @@ def _walk_v2(data, blocks, block, first, limit, row, longs, fields):
     if count < 0 or count * _MIN_RECORD > end - at:
         return np.int64(_BAD)
     for _ in range(count):
-        length, at = _varint(data, at, end)
+        length, at = _read_varint(data, at, end)
         if at < 0 or length < 0 or length > end - at:
             return np.int64(_BAD)
         record_end = at + length
-        delta, at = _varlong(data, at + 1, end)
+        delta, at = _read_varlong(data, at + 1, end)
         if at < 0:
             return np.int64(_BAD)
         timestamps[row] = max_timestamp if is_fixed else base_timestamp + delta
-        delta, at = _varint(data, at, end)
+        delta, at = _read_varint(data, at, end)
         if at < 0:
             return np.int64(_BAD)
         offset = base_offset + delta
         offsets[row] = offset
-        length, at = _varint(data, at, end)
+        length, at = _read_varint(data, at, end)
         if at < 0:
             return np.int64(_BAD)
         key_at[row] = at
         key_size[row] = max(length, np.int64(_NULL))
         if length > 0:
             at += length
-        length, at = _varint(data, at, end)
+        length, at = _read_varint(data, at, end)
         if at < 0:
             return np.int64(_BAD)
         value_at[row] = at
@@ -276,7 +276,7 @@ def _walk_v2(data, blocks, block, first, limit, row, longs, fields):
             at += 1
             header_count[row] = 0
         else:
-            number, headers_start = _varint(data, at, end)
+            number, headers_start = _read_varint(data, at, end)
             at = _skip_headers(data, at, end)
             headers_at[row] = headers_start
             header_count[row] = number
@@ -289,11 +289,11 @@ def _walk_v2(data, blocks, block, first, limit, row, longs, fields):
 
 
 @compiled(_LONG(BYTES, _LONG, _LONG, _LONG, _FIELD_ARRAYS))
-def _key_and_value(data, at, end, row, fields):
+def _store_key_and_value(data, at, end, row, fields):
     """Store the key and the value of a v0 or v1 message whose key length is at `at`. Return 0, or `_BAD`."""
     key_at, key_size, value_at, value_size, _, header_count = fields
     header_count[row] = 0
-    length = _int32(data, at)
+    length = _read_int32(data, at)
     at += 4
     if length > end - at - 4:
         return np.int64(_BAD)
@@ -301,7 +301,7 @@ def _key_and_value(data, at, end, row, fields):
     key_size[row] = max(length, np.int64(_NULL))
     if length > 0:
         at += length
-    length = _int32(data, at)
+    length = _read_int32(data, at)
     at += 4
     if length > end - at:
         return np.int64(_BAD)
@@ -321,22 +321,22 @@ def _walk_wrapper(data, blocks, block, first, limit, row, longs, fields):
     at = blocks[block, START]
     end = blocks[block, END]
     magic = np.int64(1) if blocks[block, KIND] == WRAPPER_V1 else np.int64(0)
-    head = 30 if magic else 22
-    number = np.int64(0)
+    header_size = 30 if magic else 22
+    count = np.int64(0)
     last_inner = np.int64(0)
     position = at
     while position <= end - 12:
-        size = _int32(data, position + 8)
+        size = _read_int32(data, position + 8)
         if size < 14:
             return np.int64(_BAD)
         if size > end - 12 - position:
             break
         if data[position + 16] != magic or size < (22 if magic else 14):
             return np.int64(_BAD)
-        last_inner = _int64(data, position)
+        last_inner = _read_int64(data, position)
         position += 12 + size
-        number += 1
-    if number == 0 or row + number > offsets.size:
+        count += 1
+    if count == 0 or row + count > offsets.size:
         return np.int64(_BAD)
     wrapper_offset = blocks[block, BASE_OFFSET]
     base = np.int64(0)
@@ -345,11 +345,11 @@ def _walk_wrapper(data, blocks, block, first, limit, row, longs, fields):
             return np.int64(_BAD)
         base = wrapper_offset - last_inner
     is_fixed = blocks[block, FIXED_TIMESTAMP]
-    for index in range(number):
-        message_end = at + 12 + _int32(data, at + 8)
+    for index in range(count):
+        message_end = at + 12 + _read_int32(data, at + 8)
         if data[at + 17] & 7:
             return np.int64(_BAD)
-        inner_offset = _int64(data, at)
+        inner_offset = _read_int64(data, at)
         offset = inner_offset + base
         if base and inner_offset == last_inner:
             offset = wrapper_offset
@@ -358,8 +358,8 @@ def _walk_wrapper(data, blocks, block, first, limit, row, longs, fields):
         if index == 0:
             blocks[block, BASE_OFFSET] = offset
         offsets[row] = offset
-        timestamps[row] = blocks[block, MAX_TIMESTAMP] if is_fixed else _int64(data, at + 18)
-        if _key_and_value(data, at + head - 4, message_end, row, fields) < 0:
+        timestamps[row] = blocks[block, MAX_TIMESTAMP] if is_fixed else _read_int64(data, at + 18)
+        if _store_key_and_value(data, at + header_size - 4, message_end, row, fields) < 0:
             return np.int64(_BAD)
         at = message_end
         row += 1 if first <= offset < limit else 0
@@ -382,7 +382,7 @@ def walk(data, blocks, first, limit, longs, fields):
             longs[0][row] = offset
             longs[1][row] = blocks[block, MAX_TIMESTAMP]
             key_length_at = blocks[block, START] + (18 if kind == PLAIN_V0 else 26)
-            after = _key_and_value(data, key_length_at, blocks[block, END], row, fields)
+            after = _store_key_and_value(data, key_length_at, blocks[block, END], row, fields)
             if after == 0:
                 after = row + (1 if first <= offset < limit else 0)
         else:
@@ -439,10 +439,10 @@ def find_headers(data, headers_at, header_count, rows, lists, validity, key_at, 
             validity[row >> 3] |= np.uint8(1 << (row & 7))
             at = np.int64(headers_at[row])
             for _ in range(count):
-                length, at = _varint(data, at, end)
+                length, at = _read_varint(data, at, end)
                 key_at[number] = at
                 key_size[number] = length
-                length, at = _varint(data, at + length, end)
+                length, at = _read_varint(data, at + length, end)
                 value_at[number] = at
                 value_size[number] = max(length, np.int64(_NULL))
                 if length > 0:

@@ -19,8 +19,10 @@ import pytest
 
 from minibroker import Broker, __version__
 from minibroker.cli.main import main, make_parser
+from minibroker.cluster.nodes_file import NodesFile
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.broker.socket_client import SocketClient
+from tests.kafka.real_kafka import free_ports
 from tests.patience import PATIENCE_S
 
 ROOT: Final = Path(__file__).parents[3]
@@ -246,6 +248,26 @@ def test_names_that_are_not_known_are_warned_of(serve: Serve) -> None:
     served = serve("--set", "message.max.byte=1")
     _, stderr = served.end()
     assert stderr == "minibroker: message.max.byte is not known and has no effect; did you mean message.max.bytes?\n"
+
+
+def test_a_zookeeper_to_meet_at_is_not_warned_of(serve: Serve) -> None:
+    (port,) = free_ports(1)
+    connect = f"127.0.0.1:{port}"
+    served = serve("--set", f"zookeeper.connect={connect}", "--meet", f"zookeeper://{connect}", "--link", "127.0.0.1:0")
+    reason = f"starts alone, since zookeeper.connect={connect} is this container, where no ZooKeeper runs"
+    assert served.end() == (0, f"minibroker: this broker {reason}\n")
+
+
+def test_a_broker_of_a_cluster_starts_again_before_the_others(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINIBROKER_LOG_LINES", "none")
+    nodes_file = NodesFile(str(tmp_path / "data"))
+    nodes_file.keep_holder(1, 1)
+    nodes_file.keep_node(2, None)
+    meet = ("--meet", "1@127.0.0.1:1", "--link", "127.0.0.1:0")
+    served = serve("--data-dir", str(tmp_path / "data"), "--set", "node.id=1", *meet)
+    assert served.end() == (0, "")
 
 
 # Tests of error messages, each of which is one line.

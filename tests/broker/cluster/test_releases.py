@@ -9,7 +9,7 @@ import pytest
 
 from minibroker import Broker
 from minibroker.cluster.features import FEATURES
-from minibroker.cluster.releases import ReleaseError, advertised, release
+from minibroker.cluster.releases import ReleaseError, advertised_versions, release
 from minibroker.cluster.routing.routes import ROUTES
 from minibroker.config.releases import RELEASES
 from minibroker_protocol.api_keys import ApiKey
@@ -60,7 +60,7 @@ def test_api_versions_tells_what_that_release_tells(name: str, tmp_path_factory:
     harness = Harness(str(tmp_path_factory.mktemp("data")), {"minibroker.emulate": name})
     response = harness.ask(ApiVersionsRequest(client_software_name="", client_software_version=""), 0)
     rows = {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}
-    expected = advertised(release(name).served, release(name))
+    expected = advertised_versions(release(name).served, release(name))
     assert rows == {key: versions for key, versions in expected.items() if key not in OF_CLIENT_METRICS}
     harness.close()
 
@@ -127,7 +127,7 @@ def _range(*ends: int) -> str:
 def comparison() -> list[str]:
     """Return the tables of `docs/releases.md`: APIs and features of Kafka 4.4, which `--emulate 4.4` has, and ours."""
     newest = release(RELEASES[-1])
-    versions = advertised(newest.served, newest)
+    versions = advertised_versions(newest.served, newest)
     apis = [
         f"| {route.message} | {_range(*versions.get(route.key, ()))} | {_range(route.first, route.last)} |"
         for route in ROUTES

@@ -15,13 +15,13 @@ from tests.broker.socket_client import SocketClient
 async def stop(broker: Broker, *node_ids: int) -> None:
     for node_id in node_ids:
         broker.services.core.cluster.stop_node(node_id)
-    await broker.services.core.cluster.settled()
+    await broker.services.core.cluster.wait_until_settled()
 
 
 async def start(broker: Broker, *node_ids: int) -> None:
     for node_id in node_ids:
         broker.services.core.cluster.start_node(node_id)
-    await broker.services.core.cluster.settled()
+    await broker.services.core.cluster.wait_until_settled()
 
 
 def addresses(broker: Broker) -> list[tuple[str, int]]:
@@ -133,7 +133,7 @@ def test_a_node_may_be_stopped_and_started_again_and_again_without_waiting(three
         for _ in range(5):
             three.services.core.cluster.stop_node(2)
             three.services.core.cluster.start_node(2)
-        await three.services.core.cluster.settled()
+        await three.services.core.cluster.wait_until_settled()
 
     second = addresses(three)[1]
     for _ in range(3):

@@ -203,9 +203,8 @@ def test_a_level_is_lowered_and_raised_again(harness: Harness, version: int) -> 
     for level, kind in ((0, LOWER), (1, RAISE), (0, LOWER_AT_ANY_PRICE)):
         response = update(harness, ("group.version", level, kind), version=version)
         assert (response.error_code, response.error_message) == (0, None)
-        assert [(result.feature, result.error_code) for result in response.results] == [("group.version", 0)] * (
-            version < 2
-        )
+        results = [(result.feature, result.error_code, result.error_message) for result in response.results]
+        assert results == [("group.version", 0, "NONE")] * (version < 2)
         assert harness.core.features.level("group.version") == level
     assert harness.core.features.epoch == 4
 
@@ -222,8 +221,14 @@ def test_a_question_changes_nothing(harness: Harness) -> None:
 
 
 def test_a_level_that_is_in_force_is_no_change(harness: Harness) -> None:
-    assert update(harness, ("group.version", 1, RAISE), ("nope", 0, RAISE)).error_code == 0
+    assert update(harness, ("group.version", 1, RAISE), ("kraft.version", 0, RAISE)).error_code == 0
     assert harness.core.features.epoch == 1
+
+
+def test_the_last_update_of_a_feature_counts(harness: Harness) -> None:
+    response = update(harness, ("group.version", 2, RAISE), ("group.version", 0, LOWER), version=1)
+    assert [(result.feature, result.error_code) for result in response.results] == [("group.version", 0)] * 2
+    assert harness.core.features.level("group.version") == 0
 
 
 def test_all_features_change_or_none_does(harness: Harness) -> None:
@@ -252,6 +257,11 @@ def test_all_features_change_or_none_does(harness: Harness) -> None:
 def test_a_change_that_cannot_be_is_refused(harness: Harness, level: int, kind: int, reason: str) -> None:
     why = refusal(update(harness, ("group.version", level, kind)))
     assert why == f"Invalid update version {level} for feature group.version. {reason}"
+
+
+def test_an_unknown_feature_cannot_even_be_off(harness: Harness) -> None:
+    why = refusal(update(harness, ("nope", 0, LOWER)))
+    assert why == "Invalid update version 0 for feature nope. Feature nope not found."
 
 
 def test_a_raise_is_not_called_lowering(harness: Harness) -> None:

@@ -26,6 +26,7 @@ from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from minibroker_protocol.messages.groups import FindCoordinatorRequest, HeartbeatRequest
 from minibroker_protocol.messages.metadata import MetadataRequest
 from minibroker_protocol.messages.transactions import InitProducerIdRequest
+from minibroker_storage.data_directory.names import TOPICS_FILE
 from tests.broker.harness import batch, bytes_in, create_request, fetch_request, only_partition, produce_request
 from tests.broker.security.conftest import certificates
 from tests.broker.security.sasl.login import TlsClient, log_in
@@ -68,7 +69,8 @@ class Site:
             config = {"node.id": "1", **self.config}
             self.broker = AsyncBroker(listeners=listeners, data_dir=self.data_dir, config=config, timeout=PATIENCE_S)
             await self.broker.start()
-            self.link = LinkPort("127.0.0.1", self.ports[0], Holder(self.broker.server).serve)
+            self.holder = Holder(self.broker.server)
+            self.link = LinkPort("127.0.0.1", self.ports[0], self.holder.serve)
             await self.link.open()
 
         self.run(start())
@@ -80,17 +82,16 @@ class Site:
 
         self.run(stop())
 
-    def join(self, node_id: int, port_of: int | None = None) -> int:
+    def join(self, node_id: int, port: int | None = None) -> int:
         """Let a member join, and return its node id."""
-        port = self.ports[node_id if port_of is None else port_of]
+        port = self.ports[node_id] if port is None else port
 
-        async def find_holder() -> link.Address:
+        async def find_holder() -> link.Address | None:
             return "127.0.0.1", self.ports[0]
 
         config = BrokerConfig.from_properties(self.config)
         listener = ServedListener(self.protocol, self.protocol, "127.0.0.1", port)
-        endpoints = {self.protocol: Endpoint("127.0.0.1", port, self.protocol)}
-        member = Member(config, node_id, [listener], endpoints, find_holder)
+        member = Member(config, node_id, [listener], find_holder)
 
         async def join() -> "asyncio.Task[None]":
             joined = asyncio.Event()
@@ -159,7 +160,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 def create(site: Site) -> None:
     """Create a topic "t" with replicas on all nodes, each of which leads the partition at its place."""
-    admin = AdminClient({"bootstrap.servers": site.bootstrap(2)})
+    admin = AdminClient({"bootstrap.servers": site.bootstrap(next(iter(site.members)))})
     nodes = [1, *site.members]
     topic = NewTopic("t", len(nodes), replica_assignment=[nodes[first:] + nodes[:first] for first in range(len(nodes))])
     admin.create_topics([topic])["t"].result(PATIENCE_S)
@@ -188,6 +189,9 @@ def read(site: Site, node_id: int, count: int) -> list[int]:
 def test_holder_and_members_are_the_brokers_of_one_cluster(start: Start) -> None:
     site = start()
     create(site)
+    # Without an advertised address, the clients of a member would get the address of that member for node 1, too.
+    (endpoint,) = site.broker.services.core.cluster.first.endpoints.values()
+    assert endpoint.advertised == ("127.0.0.1", site.ports[1])
     for node_id in (1, 2, 3):
         with site.client(node_id) as client:
             metadata = client.ask(ALL, 9)
@@ -217,11 +221,50 @@ def test_leaders_of_a_member_move_while_it_is_away(start: Start) -> None:
 def test_each_node_id_belongs_to_one_member(start: Start) -> None:
     site = start(2)
     with pytest.raises(RegistrationError, match=r"^node.id 2 is registered by 127\.0\.0\.1:\d+; each broker must"):
-        site.join(2, 3)
+        site.join(2, site.ports[3])
     with pytest.raises(RegistrationError, match=r"^node\.id 1 is that of the broker with the logs"):
-        site.join(1, 3)
-    assert site.join(-1, 3) == 1001
+        site.join(1, site.ports[3])
+    assert site.join(-1, site.ports[3]) == 1001
     assert site.leaders(2) == site.leaders(3) == []
+
+
+def test_a_member_advertises_the_port_that_it_has_got_and_keeps_it(start: Start) -> None:
+    site = start(3)
+    site.join(2, port=0)
+    addresses: list[tuple[str, int]] = []
+
+    def is_known() -> bool:
+        with site.client(3) as client:
+            brokers = client.ask(ALL, 9).brokers
+        addresses[:] = [(broker.host, broker.port) for broker in brokers if broker.node_id == 2 and broker.port]
+        return bool(addresses)
+
+    eventually(is_known)
+    create(site)
+    site.end_holder()
+    with SocketClient(addresses[0]) as client:
+        assert client.ask(ApiVersionsRequest(), 2).error_code == 0
+    site.hold()
+    eventually(lambda: site.leaders(1) == [1, 3, 2])
+    with SocketClient(addresses[0]) as client:
+        assert (addresses[0][1], 2) in {(broker.port, broker.node_id) for broker in client.ask(ALL, 9).brokers}
+
+
+def test_a_member_gets_files_that_were_replaced_by_a_snapshot(start: Start) -> None:
+    site = start(2, **{"broker.heartbeat.interval.ms": "50"})
+
+    def has_later_topic() -> bool:
+        return "later" in site.holder._registered[2].sent[TOPICS_FILE]
+
+    create(site)
+    site.run(site.broker.snapshot(site.data_dir + "-snapshot"))
+    site.run(site.broker.create_topic("later"))
+    eventually(has_later_topic)
+    site.run(site.broker.restore(site.data_dir + "-snapshot"))
+    eventually(lambda: not has_later_topic())
+    site.end_holder()
+    eventually(lambda: site.leaders(2) == [-1, -1])
+    assert site.leaders(2, "later") == []
 
 
 def test_while_the_holder_is_away_clients_get_errors_after_which_they_try_again(start: Start) -> None:

@@ -296,9 +296,11 @@ def _log(services: Services, request: dict[str, Any]) -> dict[str, Any]:
 
 def _quota(services: Services, request: dict[str, Any]) -> dict[str, Any]:
     client: Any = SimpleNamespace(principal=SimpleNamespace(name=request["user"]))
-    limit_of = getattr(services.quotas, "_client", None)  # no request asks for the quota that counts for a client
-    found = limit_of and limit_of(request["key"], client, request["client_id"])
-    return {"limit": _UNLIMITED if found is None else found[1]}
+    if services.quotas is None:
+        return {"limit": _UNLIMITED}
+    find_quota = services.quotas._find_quota  # pyright: ignore[reportPrivateUsage] - no request asks for it
+    quota = find_quota(request["key"], client, request["client_id"])
+    return {"limit": _UNLIMITED if quota is None else quota[1]}
 
 
 def _acls(services: Services, request: dict[str, Any]) -> dict[str, Any]:

@@ -93,12 +93,12 @@ def union(sets: Iterable[Accepts]) -> Accepts:
     return lambda character: any(accepts(character) for accepts in members)
 
 
-def folded(accepts: Accepts) -> Accepts:
+def ignore_case(accepts: Accepts) -> Accepts:
     """Return the set extended by every character that differs only in case from one of the set's members."""
     return lambda character: accepts(character) or any(map(accepts, _orbits().get(character, "")))
 
 
-def _folded(character: str) -> str:
+def _fold(character: str) -> str:
     """Return the character that represents all characters differing only in case (Unicode's simple case folding)."""
     upper = character.upper()
     if character == _DOTLESS_I or len(upper) > 1:
@@ -112,7 +112,7 @@ def _orbits() -> dict[str, str]:
     """Map each cased character to itself and the characters that differ from it only in case."""
     orbits: dict[str, list[str]] = {}
     for character in (chr(code) for first, last in _CASED_RANGES for code in range(first, last + 1)):
-        plain = _folded(character)
+        plain = _fold(character)
         if plain != character:
             orbits.setdefault(plain, [plain]).append(character)
     return {character: "".join(orbit) for orbit in orbits.values() for character in orbit}

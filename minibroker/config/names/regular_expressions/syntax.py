@@ -163,7 +163,7 @@ class _Parser:
         self._sequence.append(node)
 
     def _apply_case(self, accepts: Accepts) -> Accepts:
-        return characters.folded(accepts) if "i" in self._flags else accepts
+        return characters.ignore_case(accepts) if "i" in self._flags else accepts
 
     def _element(self) -> None:
         """Parse the next element, but not a quantifier that follows it."""

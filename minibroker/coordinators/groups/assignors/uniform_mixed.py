@@ -126,7 +126,7 @@ class MixedAssignment:
         owned[member_id] = owned.get(member_id, 0) + 1
         self._resize(member_id, 1)
 
-    def _take(self, partition: TopicPartition, member_id: str) -> None:
+    def _unassign(self, partition: TopicPartition, member_id: str) -> None:
         topic, index = partition
         indexes = self._assigned[member_id][topic]
         indexes.discard(index)
@@ -197,6 +197,6 @@ class MixedAssignment:
         """Move a partition to the subscriber of its topic with the fewest partitions."""
         candidates = self._open.intersection(self._subscribers[partition[0]])
         new_owner = min(candidates, key=self._member_sort_key)
-        self._take(partition, owner)
+        self._unassign(partition, owner)
         self._assign(partition, new_owner)
         self._smallest_sizes.clear()

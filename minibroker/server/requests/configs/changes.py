@@ -23,7 +23,7 @@ from minibroker.server.requests.configs.resources import (
     check_node,
     convert_config_errors,
 )
-from minibroker.server.requests.requirements import missing
+from minibroker.server.requests.requirements import check_right
 from minibroker_protocol.error_codes import ErrorCode
 
 
@@ -50,11 +50,11 @@ _CLUSTER_WIDE: Final = (
 def refusal(resource: Resource, call: Call, operation: Operation) -> ErrorCode:
     """Return the error for a client that may not read or alter a resource's configuration, or NONE."""
     if resource.kind == ConfigResourceType.TOPIC:
-        return missing(call, operation, ResourceType.TOPIC, resource.name)
+        return check_right(call, operation, ResourceType.TOPIC, resource.name)
     if resource.kind == ConfigResourceType.GROUP:
-        return missing(call, operation, ResourceType.GROUP, resource.name)
+        return check_right(call, operation, ResourceType.GROUP, resource.name)
     if resource.kind in _CLUSTER_WIDE:
-        return missing(call, operation, ResourceType.CLUSTER, CLUSTER_NAME)
+        return check_right(call, operation, ResourceType.CLUSTER, CLUSTER_NAME)
     return ErrorCode.NONE
 
 

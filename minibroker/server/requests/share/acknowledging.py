@@ -16,7 +16,7 @@ from minibroker.coordinators.share_state.state import SharePartitionKey
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.leader_hints import hint_of
-from minibroker.server.requests.requirements import missing
+from minibroker.server.requests.requirements import check_right
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.current_leader import NodeEndpoint
 from minibroker_protocol.messages.share_records import (
@@ -38,7 +38,7 @@ def authorization_error(request: ShareFetchRequest | ShareAcknowledgeRequest, ca
     """Return the error if a request names no group, or a group that the client may not read, otherwise NONE."""
     if request.group_id is None:
         return ErrorCode.INVALID_REQUEST
-    return missing(call, Operation.READ, ResourceType.GROUP, request.group_id)
+    return check_right(call, Operation.READ, ResourceType.GROUP, request.group_id)
 
 
 def member_of(request: ShareFetchRequest | ShareAcknowledgeRequest, call: Call) -> MemberKey:
@@ -105,7 +105,7 @@ def _acknowledge(
     acknowledgements = _parse_batches(batches, may_renew=may_renew)
     if acknowledgements is None:
         return ErrorCode.INVALID_REQUEST
-    code = missing(call, Operation.READ, ResourceType.TOPIC, topic.name)
+    code = check_right(call, Operation.READ, ResourceType.TOPIC, topic.name)
     if code or not batches:
         return code
     manager = call.services.share_partitions

@@ -212,7 +212,7 @@ class ShareReader:
         if not acquired:
             return PartitionData(partition_index=index, error_code=ErrorCode.NONE, acquired_records=[]), 0
         if is_strict:  # Wake the waiting fetches, because the rest of the batch is now available to other members.
-            self._manager.changed(SharePartitionKey(self._group_id, *log_range.key))
+            self._manager.wake_fetches(SharePartitionKey(self._group_id, *log_range.key))
         first, last = acquired[0].first, acquired[-1].last
         sent = [batch for batch in batches if batch.first <= last and batch.last >= first]
         begin, end = (sent[0].begin, sent[-1].end) if sent else (0, 0)
