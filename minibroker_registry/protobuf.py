@@ -109,9 +109,7 @@ class ProtobufSchema(Parsed):
         self._file = file
         self._files: dict[str, File] = {}
         self._collect(file, references)
-        for path, reference in references.items():
-            self._files.setdefault(path, reference)
-        self.names = Names(file, self._files.values())
+        self.names = Names(file, (*references.values(), *self._files.values()))
         self.normalized = _checked_text(normalize(self.names))
 
     def _collect(self, file: File, references: Mapping[str, File]) -> None:
@@ -143,7 +141,8 @@ class ProtobufSchema(Parsed):
         """The descriptors of the imported files, dependencies first."""
         built: dict[str, FileDescriptorProto] = {}
         for path, file in self._files.items():
-            built[path] = _known_descriptor(path) or build_descriptor(path, Names(file, self._files.values()), built)
+            known = _known_descriptor(path) if file is known_file(path) else None
+            built[path] = known or build_descriptor(path, Names(file, self._files.values()), built)
         return built
 
     @cached_property

@@ -1,6 +1,6 @@
 """Whether one Protobuf schema can read what another one has written, by the rules of Confluent's registry.
 
-Messages are compared by name and fields by number. Differences that Confluent's registry accepts are not noted. A text
+Messages are compared by name and fields by number; groups are not. Differences that Confluent's registry accepts are not noted. A text
 has the place of the reader's role, `%s`, and then that of the writer's.
 """
 
@@ -112,14 +112,7 @@ class _Comparison:
 
     def field(self, writer: Field, reader: Field, scope: str, path: str) -> None:
         """Compare two fields of one number."""
-        if writer.group is not None and reader.group is not None:
-            if writer.group.name != reader.group.name:
-                self.add("FIELD_NAMED_TYPE_CHANGED", path)
-            else:
-                self.message(writer.group, reader.group, f"{scope}.{writer.group.name}")
-        elif writer.group is not None or reader.group is not None:
-            self.add("FIELD_KIND_CHANGED", path)
-        elif self.field_type(writer.type, reader.type, scope, path):
+        if self.field_type(writer.type, reader.type, scope, path):
             labels = {writer.label, reader.label}
             kind = _SCALAR_KINDS.get(writer.type, _INTEGER)
             if len(labels) > 1 and "" not in labels and kind != "string":
@@ -163,12 +156,9 @@ class _Comparison:
 
 def _by_tag(message: Message) -> tuple[dict[int, Field], dict[int, str]]:
     """Return the fields of a message by number, and the names of the oneofs that have some of them."""
-    fields = {field.tag: field for field in message.fields()}
-    one_ofs: dict[int, str] = {}
-    for one_of in message.one_ofs():
-        for field in one_of.fields:
-            fields[field.tag] = field
-            one_ofs[field.tag] = one_of.name
+    fields = {field.tag: field for field in message.fields() if field.group is None}
+    one_ofs = {field.tag: one_of.name for one_of in message.one_ofs() for field in one_of.fields if field.group is None}
+    fields |= {field.tag: field for one_of in message.one_ofs() for field in one_of.fields if field.group is None}
     return fields, one_ofs
 
 

@@ -197,7 +197,8 @@ class _Normalizer:
         fields: dict[str, list[elements.Field]] = {}
         for extend in extends:
             extendee = "." + self.names.resolve(extend.name, scope, f"extend {extend.name}").name
-            fields.setdefault(extendee, []).extend(extend.fields)
+            if extend.fields:
+                fields.setdefault(extendee, []).extend(extend.fields)
         return [elements.Extend(extendee, self.fields(fields[extendee], scope)) for extendee in fields]
 
     def fields(self, fields: Iterable[elements.Field], scope: str) -> list[elements.Field]:

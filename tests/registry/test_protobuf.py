@@ -208,6 +208,17 @@ def test_known_files_need_no_reference(path: str, name: str) -> None:
     assert schema.encode({"a": {}}) == b"\0\n\0"
 
 
+def test_a_reference_takes_the_place_of_a_known_file() -> None:
+    text = 'syntax = "proto3"; import "google/type/money.proto"; message M { google.type.Money m = 1; }'
+    own = {"google/type/money.proto": 'syntax = "proto3"; package google.type; message Money { string text = 1; }'}
+    assert parse(text, own).decode(b"\0\x0a\3\x0a\1x") == {"m": {"text": "x"}}
+
+
+def test_a_reference_that_is_not_imported_does_no_harm() -> None:
+    others = {"other.proto": 'syntax = "proto3"; import "missing.proto"; message Other { Missing m = 1; }'}
+    assert parse('syntax = "proto3"; message M { int32 a = 1; }', others).decode(b"\0\x08\1") == {"a": 1}
+
+
 def test_references_that_import_one_another_end() -> None:
     texts = {
         "a.proto": 'syntax = "proto3"; import "b.proto"; message A { B b = 1; }',
