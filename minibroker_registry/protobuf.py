@@ -53,6 +53,7 @@ _CONFLUENT: Final = {
         option java_multiple_files = true; option java_outer_classname = "VariantProto";
         message Variant { bytes metadata = 1; bytes value = 2; }""",
 }
+_KNOWN_PATHS: Final = sorted(_GOOGLE_PATHS | _CONFLUENT.keys())
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]++={0,2}")
 _MAX_INDEXES: Final = 32
 _PATH: Final = "default"
@@ -110,7 +111,14 @@ class ProtobufSchema(Parsed):
         self._files: dict[str, File] = {}
         self._collect(file, references)
         self.names = Names(file, (*references.values(), *self._files.values()))
-        self.normalized = _checked_text(normalize(self.names))
+        try:
+            normalized = normalize(self.names)
+        except InvalidSchemaError:
+            # Confluent's registry finds the types of known files also without an import.
+            self._collect(File(imports=[("", path) for path in _KNOWN_PATHS]), references)
+            self.names = Names(file, (*references.values(), *self._files.values()))
+            normalized = normalize(self.names)
+        self.normalized = _checked_text(normalized)
 
     def _collect(self, file: File, references: Mapping[str, File]) -> None:
         """Collect the files that a file imports, dependencies first, without those that are not known."""

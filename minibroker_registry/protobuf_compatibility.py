@@ -1,7 +1,7 @@
 """Whether one Protobuf schema can read what another one has written, by the rules of Confluent's registry.
 
-Messages are compared by name and fields by number; groups are not. Differences that Confluent's registry accepts are not noted. A text
-has the place of the reader's role, `%s`, and then that of the writer's.
+Messages are compared by name and fields by number; groups are not compared. Differences that Confluent's registry
+accepts are not noted. A text has the place of the reader's role, `%s`, and then that of the writer's.
 """
 
 from collections.abc import Iterable

@@ -219,6 +219,12 @@ def test_a_reference_that_is_not_imported_does_no_harm() -> None:
     assert parse('syntax = "proto3"; message M { int32 a = 1; }', others).decode(b"\0\x08\1") == {"a": 1}
 
 
+def test_types_of_known_files_are_found_without_an_import() -> None:
+    schema = parse('syntax = "proto3"; message M { google.protobuf.Any a = 1; google.type.Money m = 2; }', {})
+    assert schema.canonical.count("import") == 0
+    assert schema.decode(b"\0\x12\3\x0a\1x") == {"m": {"currencyCode": "x", "units": "0", "nanos": 0}}
+
+
 def test_references_that_import_one_another_end() -> None:
     texts = {
         "a.proto": 'syntax = "proto3"; import "b.proto"; message A { B b = 1; }',
