@@ -24,7 +24,6 @@ from minibroker_tools.failures import ApiError, ToolError, UnreachableError, err
 T = TypeVar("T")
 
 _PATIENCE_S: Final = 30.0
-_PARTITION: Final = (TOPIC, 0)
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 
 
@@ -34,14 +33,18 @@ class ClientLog:
     Args:
         bootstrap: The addresses of brokers, separated by commas.
         properties: Client properties with Kafka's names, such as `security.protocol`.
+        topic: The name of the topic.
         replication_factor: The replication factor of the topic if it is created.
 
     Raises:
         ToolError: an address or a property is not valid.
     """
 
-    def __init__(self, bootstrap: str, properties: Mapping[str, str], replication_factor: int = 1) -> None:
+    def __init__(
+        self, bootstrap: str, properties: Mapping[str, str], topic: str = TOPIC, replication_factor: int = 1
+    ) -> None:
         self._settings = Settings(bootstrap, properties)
+        self._topic = topic
         self._replication_factor = replication_factor
         self._cluster: Cluster | None = None
         self._reader: Reader | None = None
@@ -83,22 +86,23 @@ class ClientLog:
         raise AssertionError
 
     def _read(self, cluster: Cluster) -> tuple[bool, Sequence[Record]]:
-        (topic,) = cluster.metadata([TOPIC]).topics
+        partition = (self._topic, 0)
+        (topic,) = cluster.metadata([self._topic]).topics
         if error_code(topic.error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             had_topic, self._reader, self._topic_id = self._topic_id != b"", None, b""
             return had_topic, []
         if topic.error_code:
             raise ApiError(topic.error_code)
-        (end,) = list_offsets_at(cluster, [_PARTITION], LATEST, isolation=1).values()
-        is_new = topic.topic_id != self._topic_id or self._reader is None or end < self._reader.positions[_PARTITION]
+        (end,) = list_offsets_at(cluster, [partition], LATEST, isolation=1).values()
+        is_new = topic.topic_id != self._topic_id or self._reader is None or end < self._reader.positions[partition]
         if self._reader is None or is_new:
             self._reader, self._topic_id = Reader(cluster, reset="earliest", read_committed=True), topic.topic_id
-            self._reader.assign({_PARTITION: EARLIEST})
+            self._reader.assign({partition: EARLIEST})
         read: list[Record] = []
         deadline = time.monotonic() + _PATIENCE_S
-        while self._reader.positions[_PARTITION] < end:
+        while self._reader.positions[partition] < end:
             if time.monotonic() > deadline:
-                raise RegistryError(500, f"{TOPIC} cannot be read to offset {end}", 50002)
+                raise RegistryError(500, f"{self._topic} cannot be read to offset {end}", 50002)
             for received in self._reader.poll():
                 record = received.record
                 if record.key is not None:
@@ -109,7 +113,7 @@ class ClientLog:
         if not self._topic_id:
             self._create_topic(cluster)
         refused: list[ApiError] = []
-        producer = Producer(cluster, TOPIC, lambda _, error: refused.append(error))
+        producer = Producer(cluster, self._topic, lambda _, error: refused.append(error))
         producer.send([Outgoing(record.key, record.value, partition=0) for record in new])
         for error in refused:
             if error.code in _TOO_LARGE:
@@ -118,7 +122,7 @@ class ClientLog:
 
     def _create_topic(self, cluster: Cluster) -> None:
         topic = CreatableTopic(
-            name=TOPIC,
+            name=self._topic,
             num_partitions=1,
             replication_factor=self._replication_factor,
             configs=[CreatableTopicConfig(name="cleanup.policy", value="compact")],

@@ -175,7 +175,10 @@ async def _run_until(
             recording.recording_of(broker.services).watch(console_module.log_request)
         write_ready_file(broker.bootstrap_servers)
         protocols = broker.asynchronous.listener_protocols
-        health.report_ports((protocols[name], address) for name, address in _listener_addresses(broker))
+        open_ports = [(protocols[name], address) for name, address in _listener_addresses(broker)]
+        if options.registry:
+            open_ports.append(("", broker.registry_url.partition("://")[2]))
+        health.report_ports(open_ports)
         print(f"minibroker ready: {_ready_text(broker, options)}", flush=True)  # noqa: T201 - programs wait for this line
         kafka_lines.write_ready_lines(broker.services.core.cluster.first.id, _listener_addresses(broker))
         console.print_banner(_banner_rows(broker, options))

@@ -90,7 +90,7 @@ def test_a_registry_logs_in_with_client_properties(start: Start, tmp_path: Path)
     with Broker(security=security) as broker:
         properties = tmp_path / "client.properties"
         properties.write_text("".join(f"{key}={value}\n" for key, value in security.java("alice").items()))
-        rest = start(broker.bootstrap_servers, "--command-config", str(properties), "--token", "secret")
+        rest = start(broker.bootstrap_servers, "--config", str(properties), "--token", "secret")
         assert rest.ask("GET", "/subjects").status == 401
         assert rest.ask("GET", "/subjects", headers={"Authorization": "Bearer secret"}).body == []
 
@@ -99,7 +99,7 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
     for options, message in (
         (["--bootstrap", "nowhere"], "Invalid url in bootstrap.servers: nowhere"),
         (["--bootstrap", "127.0.0.1:9092", "--listen", "x"], "--listen: 'x' is not HOST:PORT"),
-        (["--bootstrap", "127.0.0.1:9092", "--command-config", str(tmp_path / "none")], "No such file"),
+        (["--bootstrap", "127.0.0.1:9092", "--config", str(tmp_path / "none")], "No such file"),
     ):
         completed = subprocess.run(
             [sys.executable, "-m", "minibroker", "registry", *options],
