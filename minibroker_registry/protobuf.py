@@ -29,7 +29,6 @@ _GOOGLE: Final = {
     "type": "calendar_period color date datetime dayofweek decimal expr fraction interval latlng money month"
     " phone_number postal_address quaternion timeofday",
 }
-_GOOGLE_PATHS: Final = {f"google/{folder}/{name}.proto" for folder, names in _GOOGLE.items() for name in names.split()}
 _META: Final = "confluent/meta.proto"
 _CONFLUENT: Final = {
     _META: """
@@ -53,7 +52,9 @@ _CONFLUENT: Final = {
         option java_multiple_files = true; option java_outer_classname = "VariantProto";
         message Variant { bytes metadata = 1; bytes value = 2; }""",
 }
-_KNOWN_PATHS: Final = sorted(_GOOGLE_PATHS | _CONFLUENT.keys())
+_KNOWN_PATHS: Final = dict.fromkeys(
+    (*(f"google/{folder}/{name}.proto" for folder, names in _GOOGLE.items() for name in names.split()), *_CONFLUENT)
+)
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]++={0,2}")
 _MAX_INDEXES: Final = 32
 _PATH: Final = "default"
@@ -130,7 +131,7 @@ class ProtobufSchema(Parsed):
                 self._files[path] = finished
             elif path not in seen:
                 seen.add(path)
-                imported = references.get(path) or known_file(path)
+                imported = references.get(path) or _known_file(path)
                 if imported is not None:
                     todo.append((path, imported))
                     todo.extend((inner, None) for _, inner in reversed(imported.imports))
@@ -149,8 +150,9 @@ class ProtobufSchema(Parsed):
         """The descriptors of the imported files, dependencies first."""
         built: dict[str, FileDescriptorProto] = {}
         for path, file in self._files.items():
-            known = _known_descriptor(path) if file is known_file(path) else None
-            built[path] = known or build_descriptor(path, Names(file, self._files.values()), built)
+            is_known = file is _known_file(path)
+            names = Names(file, self._files.values())
+            built[path] = _known_descriptor(path) if is_known else build_descriptor(path, names, built)
         return built
 
     @cached_property
@@ -179,9 +181,12 @@ class ProtobufSchema(Parsed):
                 message.ParseFromString(body)
             except DecodeError:
                 continue
-            return json_format.MessageToDict(
-                message, always_print_fields_with_no_presence=True, descriptor_pool=self._pool
-            )
+            try:
+                return json_format.MessageToDict(
+                    message, always_print_fields_with_no_presence=True, descriptor_pool=self._pool
+                )
+            except (json_format.Error, TypeError) as reason:  # A time out of range, or an Any of an unknown type.
+                raise ValueError(f"The payload has a value without a JSON form: {reason}") from reason
         raise ValueError("The payload is not a message of this schema.")
 
     def encode(self, value: object, message: str | None = None) -> bytes:
@@ -310,31 +315,30 @@ def _read_zigzag(data: bytes, position: int) -> tuple[int, int]:
     raise IndexError
 
 
-@cache
-def known_file(path: str) -> File | None:
+def _known_file(path: str) -> File | None:
     """Return a file that needs no reference, or None if there is none at this path."""
-    if text := _CONFLUENT.get(path):
-        return parse_file(text)
-    proto = _known_descriptor(path)
-    return None if proto is None else read_descriptor(proto)
+    return _load_file(path) if path in _KNOWN_PATHS else None
 
 
 @cache
-def _known_descriptor(path: str) -> FileDescriptorProto | None:
-    """Return the descriptor of a file that needs no reference, or None."""
-    if path in _GOOGLE_PATHS:
-        module = import_module(path.removesuffix(".proto").replace("/", ".") + "_pb2")
-        return FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
+def _load_file(path: str) -> File:
+    """Return a file that needs no reference."""
+    return parse_file(_CONFLUENT[path]) if path in _CONFLUENT else read_descriptor(_known_descriptor(path))
+
+
+@cache
+def _known_descriptor(path: str) -> FileDescriptorProto:
+    """Return the descriptor of a file that needs no reference."""
     if path in _CONFLUENT:
-        schema = ProtobufSchema(parse_file(_CONFLUENT[path]), {})
+        schema = ProtobufSchema(_load_file(path), {})
         return build_descriptor(path, schema.names, schema.dependencies)
-    return None
+    module = import_module(path.removesuffix(".proto").replace("/", ".") + "_pb2")
+    return FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
 
 
 @cache
 def _descriptor_class() -> type[FileDescriptorProto]:
     """Return a class for descriptors that knows the options of Confluent's files."""
-    paths = ["google/protobuf/descriptor.proto", _META]
-    pool = build_pool([proto for path in paths if (proto := _known_descriptor(path))])
+    pool = build_pool(map(_known_descriptor, ("google/protobuf/descriptor.proto", _META)))
     descriptor = pool.FindMessageTypeByName(FileDescriptorProto.DESCRIPTOR.full_name)
     return cast("type[FileDescriptorProto]", message_factory.GetMessageClass(descriptor))

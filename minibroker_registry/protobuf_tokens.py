@@ -10,8 +10,8 @@ from minibroker_registry.protobuf_elements import ESCAPES
 from minibroker_registry.schema import InvalidSchemaError
 
 MAX_TEXT_CHARACTERS: Final = 1_000_000
-MAX_TOKENS: Final = 100_000
-"""Tokens of a schema, enough for 15,000 fields."""
+MAX_TOKENS: Final = 60_000
+"""Tokens of a schema, enough for 9,000 fields."""
 
 MAX_NAME_CHARACTERS: Final = 1_024
 MAX_DEPTH: Final = 32
