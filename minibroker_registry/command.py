@@ -9,8 +9,8 @@ from minibroker.config.addresses import parse_address
 from minibroker.config.properties import parse_properties
 from minibroker_container import health
 from minibroker_registry.client_log import ClientLog
+from minibroker_registry.compatibility import LEVELS
 from minibroker_registry.records import TOPIC
-from minibroker_registry.registry import LEVELS
 from minibroker_registry.server import RegistryServer
 from minibroker_storage.installation_hints import missing
 from minibroker_tools.failures import ToolError

@@ -96,6 +96,16 @@ def sort_metadata(metadata: Mapping[str, Any]) -> Metadata | None:
     return {name: part for name, part in parts.items() if part} or None
 
 
+def merge_metadata(metadata: Metadata | None, other: Metadata | None) -> Metadata | None:
+    """Return metadata that has the properties of both. Those of `other` take precedence."""
+    if metadata is None or other is None:
+        return metadata or other
+    merged: dict[str, Any] = {
+        part: {**metadata.get(part, {}), **other.get(part, {})} for part in ("tags", "properties")
+    }
+    return sort_metadata({**merged, "sensitive": [*metadata.get("sensitive", ()), *other.get("sensitive", ())]})
+
+
 def check_text(value: object) -> str:
     """Return a text of a JSON document.
 

@@ -4,27 +4,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
-from minibroker_registry import errors, records, subjects
+from minibroker_registry import compatibility, errors, records, subjects
 from minibroker_registry.formats import Formats, invalid_schema
 from minibroker_registry.records import Config, Content, Metadata, Record, Version
 from minibroker_registry.schema import InvalidSchemaError, Parsed, Reference
 from minibroker_registry.state import State
 
-LEVELS: Final = (
-    "NONE",
-    "BACKWARD",
-    "BACKWARD_TRANSITIVE",
-    "FORWARD",
-    "FORWARD_TRANSITIVE",
-    "FULL",
-    "FULL_TRANSITIVE",
-)
 MODES: Final = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
 _READ_ONLY: Final = ("READONLY", "READONLY_OVERRIDE")
 _INHERITED: Final = ("normalize", "validateFields", "compatibilityPolicy", "compatibilityGroup")
 """The settings that a subject takes from the registry's configuration, also if it has a configuration of its own."""
 LATEST: Final = -1
-_MAX_QUOTED_CHARACTERS: Final = 10_240
 
 
 class SchemaLog(Protocol):
@@ -305,37 +295,13 @@ class Registry:
         latest = self.state.version(subject, LATEST)
         content = draft.content
         own = content.metadata or (latest.content.metadata if latest is not None else None)
-        metadata = _merge(_merge(config.get("defaultMetadata"), own), config.get("overrideMetadata"))
+        metadata = records.merge_metadata(
+            records.merge_metadata(config.get("defaultMetadata"), own), config.get("overrideMetadata")
+        )
         return replace(draft, content=records.make_content(content.kind, content.text, content.references, metadata))
 
     def _compare(self, draft: _Draft, versions: Sequence[Version], config: Config) -> list[str]:
-        """Return why a draft is not compatible with a subject's versions, of which it is to be the next one."""
-        level: str = config["compatibilityLevel"]
-        if level == "NONE":
-            return []
-        group = config.get("compatibilityGroup")
-        if group is not None:
-            wanted = _property(draft.content.metadata, group)
-            versions = [version for version in versions if _property(version.content.metadata, group) == wanted]
-        lenient = config.get("compatibilityPolicy") == "LENIENT"
-        for version in reversed(versions if level.endswith("_TRANSITIVE") else versions[-1:]):
-            reasons = self._compare_with(draft, version, level, lenient=lenient)
-            if reasons:
-                text = version.content.text[:_MAX_QUOTED_CHARACTERS]
-                old = (f"{{oldSchemaVersion: {version.version}}}", f"{{oldSchema: '{text}'}}")
-                return [*reasons, *old, f"{{validateFields: 'false', compatibility: '{level}'}}"]
-        return []
-
-    def _compare_with(self, draft: _Draft, version: Version, level: str, *, lenient: bool) -> list[str]:
-        if draft.content.kind != version.content.kind:
-            return ["Incompatible because of different schema type"]
-        old = self.parsed(version)
-        reasons: list[str] = []
-        if not level.startswith("BACKWARD"):
-            reasons += _name_roles(old.incompatibilities(draft.parsed, lenient=lenient), "old", "new")
-        if not level.startswith("FORWARD"):
-            reasons += _name_roles(draft.parsed.incompatibilities(old, lenient=lenient), "new", "old")
-        return reasons
+        return compatibility.compare(draft.parsed, draft.content, versions, config, self.parsed)
 
     # Deletions
 
@@ -500,11 +466,6 @@ class Registry:
         return mode
 
 
-def _name_roles(messages: Iterable[str], reader: str, writer: str) -> list[str]:
-    """Return messages of a format, in which `%s` stands for the reader's schema, and then for the writer's."""
-    return [message.replace("%s", reader, 1).replace("%s", writer, 1) for message in messages]
-
-
 def _is_meant(new: NewSchema, version: Version) -> bool:
     """Return whether a registered version is what the client wants to register."""
     return new.version in {0, LATEST, version.version} and new.id in {None, version.id}
@@ -512,21 +473,6 @@ def _is_meant(new: NewSchema, version: Version) -> bool:
 
 def _sets_metadata(config: Config) -> bool:
     return bool(config.get("defaultMetadata") or config.get("overrideMetadata"))
-
-
-def _merge(metadata: Metadata | None, other: Metadata | None) -> Metadata | None:
-    """Return metadata that has the properties of both. Those of `other` take precedence."""
-    if metadata is None or other is None:
-        return metadata or other
-    merged: dict[str, Any] = {
-        part: {**metadata.get(part, {}), **other.get(part, {})} for part in ("tags", "properties")
-    }
-    return records.sort_metadata({**merged, "sensitive": [*metadata.get("sensitive", ()), *other.get("sensitive", ())]})
-
-
-def _property(metadata: Metadata | None, name: str) -> str | None:
-    value: str | None = (metadata or {}).get("properties", {}).get(name)
-    return value
 
 
 def _place(subject: str) -> str:

@@ -8,8 +8,9 @@ from typing import Any, Final, TypeVar, cast
 
 from minibroker.config.version import __version__
 from minibroker_registry import errors, formats, records, subjects
+from minibroker_registry.compatibility import LEVELS
 from minibroker_registry.records import Content, Version
-from minibroker_registry.registry import LATEST, LEVELS, MODES, NewSchema, Registry
+from minibroker_registry.registry import LATEST, MODES, NewSchema, Registry
 
 _MAX_VERSION: Final = 2**31 - 1
 _CONFIG_FIELDS: Final[Mapping[str, type]] = {
