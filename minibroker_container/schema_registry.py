@@ -1,4 +1,4 @@
-"""The environment of containers that are a schema registry only: confluentinc/cp-schema-registry and Karapace.
+"""The environment of containers that are a schema registry only: confluentinc/cp-schema-registry, Karapace, Apicurio.
 
 They become `minibroker registry`. SCHEMA_REGISTRY_KAFKASTORE_SSL_KEYSTORE_LOCATION and similar variables are client
 properties under the names that follow KAFKASTORE_.
@@ -15,7 +15,9 @@ from minibroker_container.vendors import Warn
 _CONFLUENT: Final = "SCHEMA_REGISTRY_"
 _STORE: Final = "SCHEMA_REGISTRY_KAFKASTORE_"
 _KARAPACE: Final = "KARAPACE_"
-_BOOTSTRAPS: Final = (f"{_STORE}BOOTSTRAP_SERVERS", f"{_KARAPACE}BOOTSTRAP_URI")
+_APICURIO: Final = ("APICURIO_KAFKASQL_BOOTSTRAP_SERVERS", "REGISTRY_KAFKASQL_BOOTSTRAP_SERVERS")
+"""Variables of Apicurio Registry 3 and 2, which listens on port 8080."""
+_BOOTSTRAPS: Final = (f"{_STORE}BOOTSTRAP_SERVERS", f"{_KARAPACE}BOOTSTRAP_URI", *_APICURIO)
 _BROKER: Final = ("KAFKA_LISTENERS", "KAFKA_ADVERTISED_LISTENERS", "KAFKA_PROCESS_ROLES", "KAFKA_BROKER_ID")
 """Variables of a broker. With one of them the container is a broker, whatever else it has."""
 _PROGRAM: Final = re.compile(r"karapace|schema-registry|/etc/confluent/docker/run")
@@ -109,7 +111,8 @@ def _listen_address(environment: Mapping[str, str]) -> str:
     if listener.startswith("https"):
         raise ValueError(f"{name}: {listener}: this registry speaks plain HTTP in a container of its own")
     karapace_port = environment.get(f"{_KARAPACE}PORT") or environment.get(f"{_KARAPACE}REGISTRY_PORT")
-    return listener.rpartition("://")[2] or f"0.0.0.0:{karapace_port or 8081}"
+    default_port = 8080 if any(map(environment.get, _APICURIO)) else 8081
+    return listener.rpartition("://")[2] or f"0.0.0.0:{karapace_port or default_port}"
 
 
 def _first(environment: Mapping[str, str], names: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ from minibroker_registry.registry import Registry
 from minibroker_registry.routes import ROUTES, Handler, RawText, Request
 
 _logger: Final = logging.getLogger(__name__)
-MAX_BODY_BYTES: Final = 4 << 20
+MAX_BODY_BYTES: Final = 2 << 20
 """The largest body that is accepted. Parsing a larger one would hold the GIL and delay Kafka's clients.
 
 A topic takes messages of 1 MiB by default, so a larger schema could not be stored anyway.
@@ -24,6 +24,8 @@ _DEFAULT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _TYPES: Final = (_DEFAULT_TYPE, "application/vnd.schemaregistry+json", "application/json")
 _BODY_TYPES: Final = frozenset({*_TYPES, "application/octet-stream"})
 _ANY_TYPE: Final = frozenset({"*/*", "application/*"})
+_APICURIO: Final = ["apis", "ccompat"]
+"""The beginning of the paths at which Apicurio Registry has the interface of Confluent's registry."""
 _UNAUTHORIZED: Final = 401
 _PHRASES: Final = {
     404: "HTTP 404 Not Found",
@@ -92,7 +94,10 @@ class Application:
             raise _plain_error(406)
         method: str = scope["method"]
         query: Mapping[str, list[str]] = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        segments, query = _enter_context(_split_path(scope["raw_path"]), query)
+        segments = _split_path(scope["raw_path"])
+        if segments[:2] == _APICURIO and segments[3:]:
+            segments = segments[3:]  # The third segment is the version, such as v7.
+        segments, query = _enter_context(segments, query)
         handler, path = _find_handler("GET" if method == "HEAD" else method, segments)
         value: object = None
         if method in {"POST", "PUT"} and segments != [""]:

@@ -46,6 +46,12 @@ def test_karapace_becomes_a_registry(capsys: pytest.CaptureFixture[str]) -> None
     assert not capsys.readouterr().err
 
 
+def test_apicurio_s_image_becomes_a_registry() -> None:
+    expected = ["minibroker", "registry", "--bootstrap", "kafka:9092", "--listen", "0.0.0.0:8080"]
+    for variable in ("APICURIO_KAFKASQL_BOOTSTRAP_SERVERS", "REGISTRY_KAFKASQL_BOOTSTRAP_SERVERS"):
+        assert command({variable: "kafka:9092"}) == expected
+
+
 def test_properties_for_logins_are_passed_on_and_their_secrets_hidden() -> None:
     environment = CONFLUENT | {
         "SCHEMA_REGISTRY_KAFKASTORE_SECURITY_PROTOCOL": "SASL_SSL",

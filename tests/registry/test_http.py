@@ -59,7 +59,7 @@ def test_a_body_that_is_no_schema_is_a_bad_request(body: bytes, rest: Rest) -> N
 
 
 def test_a_body_that_is_too_large_is_refused(rest: Rest) -> None:
-    assert rest.refusal("POST", "/subjects/a/versions", b" " * (5 << 20)) == (422, 42209)
+    assert rest.refusal("POST", "/subjects/a/versions", b" " * (3 << 20)) == (422, 42209)
 
 
 def test_a_schema_that_the_topic_cannot_hold_is_refused(rest: Rest) -> None:
@@ -76,6 +76,8 @@ def test_what_clients_ask_besides_schemas_is_answered(rest: Rest, broker: Broker
     assert rest.get("/v1/metadata/version").keys() == {"version", "commitId"}
     assert rest.get("/associations/resources/-/orders?resourceType=topic&associationType=value") == []
     assert rest.get("/subjects/?unknown=1") == []
+    assert rest.get("/apis/ccompat/v7/config") == {"compatibilityLevel": "BACKWARD"}
+    assert rest.refusal("GET", "/apis/ccompat/v7") == (404, 404)
 
 
 def test_web_pages_of_other_hosts_are_refused(rest: Rest) -> None:
