@@ -136,11 +136,13 @@ async def _read_body(receive: _Receive) -> bytes:
     """Return the body of a request.
 
     Raises:
-        RegistryError: it is too large.
+        RegistryError: it is too large, or the client closed the connection first.
     """
     body = bytearray()
     while True:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            raise RegistryError(400, "the connection was closed before the end of the body")
         body += message.get("body", b"")
         if len(body) > MAX_BODY_BYTES:
             raise errors.too_large()

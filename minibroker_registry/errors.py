@@ -55,6 +55,11 @@ def invalid_version(version: str) -> RegistryError:
     )
 
 
+def invalid_subject(subject: str) -> RegistryError:
+    """Return the error for a subject that nothing can be kept for."""
+    return unprocessable(42208, f"The specified subject '{subject}' is not a valid subject.")
+
+
 def too_large() -> RegistryError:
     """Return the error for a schema that is larger than the body of a request or a message of the topic may be."""
     return unprocessable(42209, "Register operation failed because schema is too large")

@@ -109,7 +109,7 @@ class Registry:
             RegistryError: the schema is not valid or not compatible, or the mode forbids it.
         """
         if not subjects.is_valid(subject):
-            raise errors.unprocessable(42208, f"The specified subject '{subject}' is not a valid subject.")
+            raise errors.invalid_subject(subject)
         config = self.config_in_scope(subject)
         draft = self._draft(subject, new, normalize=normalize, is_new=True)
         version = None if _sets_metadata(config) else self._find(subject, draft)
@@ -397,8 +397,10 @@ class Registry:
         """Change settings of a subject, a context or the registry. None removes a setting.
 
         Raises:
-            RegistryError: the mode forbids it.
+            RegistryError: the mode forbids it, or the subject is not valid.
         """
+        if not subjects.is_valid(subject, allows_context=True):
+            raise errors.invalid_subject(subject)
         self._check_writable(subject)
         config = {**self.state.configs.get(subject, {}), **changes}
         value = {name: setting for name, setting in config.items() if setting is not None}
@@ -433,8 +435,10 @@ class Registry:
         """Set the mode of a subject, a context or the registry.
 
         Raises:
-            RegistryError: an import would begin while there are schemas, without `force`.
+            RegistryError: an import would begin while there are schemas, without `force`, or the subject is not valid.
         """
+        if not subjects.is_valid(subject, allows_context=True):
+            raise errors.invalid_subject(subject)
         removed: list[Record] = []
         if mode == "IMPORT" and self.mode_in_scope(subject) != "IMPORT" and not force:
             if self.state.covered(subject, with_deleted=False):

@@ -4,6 +4,7 @@ A subject of the default context is named `S`, and one of another context `:.ctx
 context itself.
 """
 
+import re
 from typing import Final
 
 DEFAULT_CONTEXT: Final = "."
@@ -11,6 +12,7 @@ ALL_CONTEXTS: Final = ":*:"
 """A prefix that matches the subjects of all contexts."""
 GLOBAL: Final = ":.__GLOBAL:"
 """The context whose configuration and mode apply where a context has none."""
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _RESERVED: Final = frozenset({"__GLOBAL", "__EMPTY"})
 
 
@@ -52,7 +54,7 @@ def matches(subject: str, prefix: str) -> bool:
     return context == wanted_context and name.startswith(wanted)
 
 
-def is_valid(subject: str) -> bool:
-    """Return whether a schema can be registered under a subject."""
+def is_valid(subject: str, *, allows_context: bool = False) -> bool:
+    """Return whether a schema can be registered under a subject, or settings be kept for it or for a context."""
     name = split(subject)[1]
-    return bool(name) and name not in _RESERVED and subject.isprintable()
+    return (allows_context or bool(name)) and name not in _RESERVED and not _CONTROL.search(subject)

@@ -70,6 +70,12 @@ def test_an_override_of_the_registry_counts_for_every_subject(rest: Rest) -> Non
     assert rest.get("/mode/a?defaultToGlobal=true") == {"mode": "READONLY_OVERRIDE"}
 
 
+@pytest.mark.parametrize(("path", "body"), [("/config", {"compatibility": "NONE"}), ("/mode", {"mode": "READONLY"})])
+def test_settings_of_an_invalid_subject_are_refused(path: str, body: object, rest: Rest) -> None:
+    assert rest.refusal("PUT", f"{path}/__GLOBAL", body) == (422, 42208)
+    assert rest.refusal("PUT", f"{path}/a%0Ab", body) == (422, 42208)
+
+
 def test_an_unknown_mode_is_refused(rest: Rest) -> None:
     assert rest.refusal("PUT", "/mode", {"mode": "SOME"}) == (422, 42204)
 
