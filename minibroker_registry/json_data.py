@@ -17,6 +17,7 @@ from jsonschema_specifications import REGISTRY  # pyright: ignore[reportMissingT
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import specification_with
 
+from minibroker_registry.json_differences import is_multiple
 from minibroker_registry.json_documents import DRAFT_4, DRAFT_6, DRAFT_7, DRAFT_2019, DRAFT_2020, Documents
 from minibroker_registry.json_patterns import is_found
 from minibroker_registry.json_text import Json
@@ -33,7 +34,7 @@ _CLASSES: Final = {
     DRAFT_2019: jsonschema.Draft201909Validator,
     DRAFT_2020: jsonschema.Draft202012Validator,
 }
-_MAX_SHOWN_CHARACTERS: Final = 500
+_MAX_SHOWN_CHARACTERS: Final = 200
 
 
 class Validator:
@@ -49,7 +50,12 @@ class Validator:
         self._schemas = schemas
         self._deadline = Deadline()
         base = _CLASSES[documents.draft]
-        checks: dict[str, _Check] = {**base.VALIDATORS, "pattern": _check_pattern, "uniqueItems": _check_unique}
+        checks: dict[str, _Check] = {
+            **base.VALIDATORS,
+            "multipleOf": _check_multiple,
+            "pattern": _check_pattern,
+            "uniqueItems": _check_unique,
+        }
         limited = {keyword: self._limit(check) for keyword, check in checks.items()}
         self._class: Any = jsonschema.validators.extend(base, limited)  # pyright: ignore[reportUnknownMemberType] # untyped
         self._specification = specification_with(base.META_SCHEMA.get("$id") or base.META_SCHEMA["id"])
@@ -68,7 +74,7 @@ class Validator:
         except (Unresolvable, TypeError, AttributeError) as reason:
             raise ValueError(f"The schema cannot be applied: {reason}") from None
         if error is not None:
-            raise ValueError(f"{error.json_path}: {error.message[:_MAX_SHOWN_CHARACTERS]}")
+            raise ValueError(f"{error.json_path}: {_shorten(error.message)}")
 
     def _limit(self, check: _Check) -> _Check:
         """Return a check that also ends when the time is over."""
@@ -131,6 +137,13 @@ class Validator:
         return expanded
 
 
+def _shorten(message: str) -> str:
+    """Return a message without the middle if it is long. The library's messages begin with the whole value."""
+    if len(message) <= 2 * _MAX_SHOWN_CHARACTERS:
+        return message
+    return f"{message[:_MAX_SHOWN_CHARACTERS]} ... {message[-_MAX_SHOWN_CHARACTERS:]}"
+
+
 def _names_in(value: object) -> Iterator[str]:
     """Yield the names in all objects of a value."""
     waiting = [value]
@@ -146,6 +159,12 @@ def _names_in(value: object) -> Iterator[str]:
 def _check_pattern(validator: Any, pattern: str, instance: Any, _: Any) -> _Errors:
     if validator.is_type(instance, "string") and not is_found(pattern, instance):
         yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _check_multiple(validator: Any, divisor: Any, instance: Any, _: Any) -> _Errors:
+    """Check a number in decimal arithmetic, as Java does. In binary, 1.13 is no multiple of 0.01."""
+    if validator.is_type(instance, "number") and not is_multiple(Decimal(repr(instance)), Decimal(repr(divisor))):
+        yield jsonschema.ValidationError(f"{instance!r} is not a multiple of {divisor!r}")
 
 
 def _check_unique(validator: Any, is_demanded: Any, instance: Any, _: Any) -> _Errors:

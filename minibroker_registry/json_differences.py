@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Final, TypeAlias
 
-from minibroker_registry.json_nodes import Node
+from minibroker_registry.json_nodes import Node, Number
 from minibroker_registry.json_patterns import UnsupportedPatternError, is_found
 from minibroker_registry.limits import Deadline, TooMuchWorkError
 
@@ -328,21 +328,27 @@ class _Comparison:
 def _compare_bounds(old: Node, new: Node) -> Iterator[_Finding]:
     for keyword, bound in new.limits.items():
         before = old.limits.get(keyword)
-        if keyword == "multipleOf":
-            if before is None or not _is_multiple(Decimal(before), Decimal(bound)):
-                is_multiple = before is not None and _is_multiple(Decimal(bound), Decimal(before))
-                yield f"MULTIPLE_OF_{'ADDED' if before is None else 'EXPANDED' if is_multiple else 'CHANGED'}", keyword
-            continue
-        name, is_upper = _BOUNDS[keyword]
-        if before is None:
-            yield f"{name}_ADDED", keyword
-        elif is_upper and bound < before:
-            yield f"{name}_DECREASED", keyword
-        elif not is_upper and bound > before:
-            yield f"{name}_INCREASED", keyword
+        if keyword != "multipleOf":
+            yield from _compare_bound(keyword, before, bound)
+        elif before is None:
+            yield "MULTIPLE_OF_ADDED", keyword
+        elif not is_multiple(Decimal(before), Decimal(bound)):
+            end = "EXPANDED" if is_multiple(Decimal(bound), Decimal(before)) else "CHANGED"
+            yield f"MULTIPLE_OF_{end}", keyword
 
 
-def _is_multiple(number: Decimal, divisor: Decimal) -> bool:
+def _compare_bound(keyword: str, before: Number | None, bound: Number) -> Iterator[_Finding]:
+    name, is_upper = _BOUNDS[keyword]
+    if before is None:
+        yield f"{name}_ADDED", keyword
+    elif is_upper and bound < before:
+        yield f"{name}_DECREASED", keyword
+    elif not is_upper and bound > before:
+        yield f"{name}_INCREASED", keyword
+
+
+def is_multiple(number: Decimal, divisor: Decimal) -> bool:
+    """Return whether a number is a whole multiple of another one."""
     try:
         return not number % divisor
     except ArithmeticError:  # The quotient has too many digits.

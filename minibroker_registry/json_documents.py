@@ -96,7 +96,13 @@ class Documents:
             if candidate in self.resources:
                 return self.resources[candidate]
         anchored = self._anchor(uri)
-        return anchored[0] if anchored else _meta_schema(uri)
+        if anchored:
+            return anchored[0]
+        document = _meta_schema(uri)
+        if document is not None:
+            self.resources[uri] = document
+            self._anchors = None
+        return document
 
     def _root_for(self, reference: str) -> Json:
         """Return the root for a pointer into it from a schema with an id of its own, which drafts to 7 allow."""
