@@ -186,9 +186,8 @@ def make_messages() -> tuple[Any, Any]:
     order.field.add(name="note", number=2, type=9, label=1)
     for file in (base, order_file):
         pool.Add(file)  # type: ignore[attr-defined, unused-ignore]  # its stubs do not have it
-    return tuple(
-        message_factory.GetMessageClass(pool.FindMessageTypeByName(f"shop.{name}")) for name in ("Customer", "Order")
-    )
+    descriptors = (pool.FindMessageTypeByName("shop.Customer"), pool.FindMessageTypeByName("shop.Order"))
+    return message_factory.GetMessageClass(descriptors[0]), message_factory.GetMessageClass(descriptors[1])
 
 
 def test_protobuf_goes_through_the_broker_with_one_client_for_both_sides(
