@@ -78,8 +78,11 @@ def _parse(text: str) -> File:
         proto = _decode_descriptor(text)
         if proto is None:
             raise
-    # The text of a descriptor is parsed, because a descriptor can hold names that no text can.
-    return parse_file(file_text(read_descriptor(proto)))
+    try:
+        text = file_text(read_descriptor(proto))
+    except (IndexError, ValueError) as reason:
+        raise InvalidSchemaError(f"The descriptor is not valid: {reason}") from reason
+    return parse_file(text)  # A descriptor can hold names that no text can.
 
 
 def _decode_descriptor(text: str) -> FileDescriptorProto | None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from google.protobuf import text_encoding
-from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pb2 import (
     DescriptorProto,
     EnumDescriptorProto,
@@ -16,6 +16,10 @@ from google.protobuf.message import Message as ProtobufMessage
 
 from minibroker_registry import protobuf_elements as elements
 from minibroker_registry.protobuf_elements import Value, Word
+from minibroker_registry.schema import InvalidSchemaError
+
+MAX_ELEMENTS: Final = 20_000
+"""Fields, types, imports and other elements of lists in a descriptor."""
 
 _OPTION_ORDER: Final = {
     "java_multiple_files": 8.1,
@@ -30,11 +34,16 @@ def read_descriptor(proto: FileDescriptorProto) -> elements.File:
     """Return the elements of a descriptor, as Confluent's registry reads it.
 
     Type names are full, maps have their entry messages, and a file of an edition has no syntax.
+
+    Raises:
+        InvalidSchemaError: the descriptor is too large.
     """
+    _check_size(proto)
     reader = _Reader(is_proto3=proto.syntax == "proto3")
     imports: list[tuple[str, str]] = []
+    public, weak = set(proto.public_dependency), set(proto.weak_dependency)
     for index, path in enumerate(proto.dependency):
-        kind = "public" if index in proto.public_dependency else "weak" if index in proto.weak_dependency else ""
+        kind = "public" if index in public else "weak" if index in weak else ""
         imports.append((kind, path))
     return elements.File(
         proto.syntax if proto.syntax in ("proto2", "proto3") else "",
@@ -48,6 +57,25 @@ def read_descriptor(proto: FileDescriptorProto) -> elements.File:
         ],
         [_read_service(service) for service in proto.service],
     )
+
+
+def _check_size(proto: ProtobufMessage) -> None:
+    """Raise an InvalidSchemaError if the lists in a descriptor have too many elements, before they are read."""
+    count = 0
+    messages = [proto]
+    while messages:
+        for field, value in messages.pop().ListFields():
+            count += len(value) if field.is_repeated else 0
+            if count > MAX_ELEMENTS:
+                raise InvalidSchemaError(f"The descriptor has more than {MAX_ELEMENTS} elements.")
+            if field.message_type is not None and not _map_entry(field):
+                messages.extend(value if field.is_repeated else [value])
+
+
+def _map_entry(field: FieldDescriptor) -> Descriptor | None:
+    """Return the type of a map's entries, or None for a field that is no map."""
+    entry = field.message_type
+    return entry if entry is not None and entry.GetOptions().map_entry else None
 
 
 class _Reader:
@@ -171,8 +199,7 @@ def _read_fields(message: ProtobufMessage) -> Iterator[tuple[str, Value]]:
     """Yield the fields of a message in an option. The entries of a map are sorted."""
     for field, value in message.ListFields():
         name = f"[{field.full_name}]" if field.is_extension else field.name
-        entry = field.message_type
-        if entry is not None and entry.GetOptions().map_entry:
+        if entry := _map_entry(field):
             pairs: list[Value] = []
             for key in sorted(value):
                 pair: dict[str, Value] = {

@@ -175,6 +175,54 @@ def test_a_descriptor_with_a_name_that_no_text_has_is_refused(name: str) -> None
         parse(b64encode(proto.SerializeToString()).decode(), {})
 
 
+def _with_wrong_one_of(proto: FileDescriptorProto) -> None:
+    proto.message_type.add(name="M").field.add(name="a", number=1, type=5, label=1, oneof_index=3)
+
+
+def _with_wrong_default(proto: FileDescriptorProto) -> None:
+    proto.syntax = "proto2"
+    proto.message_type.add(name="M").field.add(name="a", number=1, type=12, label=1, default_value="\\400")
+
+
+def _with_wrong_range(proto: FileDescriptorProto) -> None:
+    proto.message_type.add(name="M").reserved_range.add(start=-5, end=3)
+
+
+def _with_deep_messages(proto: FileDescriptorProto) -> None:
+    message = proto.message_type.add(name="M")
+    for _ in range(80):
+        message = message.nested_type.add(name="M")
+
+
+def _with_many_messages(proto: FileDescriptorProto) -> None:
+    proto.MergeFromString(b"\x22\0" * 300_000)
+
+
+def _with_many_imports(proto: FileDescriptorProto) -> None:
+    proto.MergeFromString(b"\x1a\0\x50\1" * 150_000)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        _with_wrong_one_of,
+        _with_wrong_default,
+        _with_wrong_range,
+        _with_deep_messages,
+        _with_many_messages,
+        _with_many_imports,
+    ],
+)
+def test_a_hostile_descriptor_is_refused_in_less_than_a_second(spoil: Callable[[FileDescriptorProto], None]) -> None:
+    proto = FileDescriptorProto(syntax="proto3")
+    spoil(proto)
+    text = b64encode(proto.SerializeToString()).decode()
+    begin = time.process_time()
+    with pytest.raises(InvalidSchemaError):
+        parse(text, {})
+    assert time.process_time() - begin < 1
+
+
 def test_a_custom_option_is_in_the_descriptor() -> None:
     text = """
         syntax = "proto3"; import "google/protobuf/descriptor.proto";
