@@ -23,7 +23,8 @@ _MESSAGE: Final = re.compile(r"\{errorType:'(\w+)', description:'At '([^']*)', .
 _PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 
 
-def _summary(messages: list[str]) -> str:
+def summary(messages: list[str]) -> str:
+    """Return the kinds, paths and details of incompatibilities, or "ok"."""
     matches = [_MESSAGE.fullmatch(message) for message in messages]
     return "; ".join(" ".join(match.groups()) for match in matches if match) or "ok"
 
@@ -31,8 +32,8 @@ def _summary(messages: list[str]) -> str:
 @pytest.mark.parametrize(("old", "new", "backward", "forward"), _ROWS)
 def test_incompatibilities_are_javas(old: str, new: str, backward: str, forward: str) -> None:
     old_schema, new_schema = parse(old, {}), parse(new, {})
-    assert _summary(new_schema.incompatibilities(old_schema)) == backward
-    assert _summary(old_schema.incompatibilities(new_schema)) == forward
+    assert summary(new_schema.incompatibilities(old_schema)) == backward
+    assert summary(old_schema.incompatibilities(new_schema)) == forward
     assert new_schema.incompatibilities(new_schema) == []
 
 
