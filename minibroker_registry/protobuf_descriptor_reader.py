@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from google.protobuf import text_encoding
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pb2 import (
     DescriptorProto,
@@ -16,6 +15,7 @@ from google.protobuf.message import Message as ProtobufMessage
 
 from minibroker_registry import protobuf_elements as elements
 from minibroker_registry.protobuf_elements import Value, Word
+from minibroker_registry.protobuf_tokens import unescape
 from minibroker_registry.schema import InvalidSchemaError
 
 MAX_ELEMENTS: Final = 20_000
@@ -121,7 +121,7 @@ class _Reader:
         if proto.HasField("default_value") and not self.is_proto3:
             default = proto.default_value if written == "string" else Word(proto.default_value)
             if written == "bytes":
-                default = text_encoding.CUnescape(default).decode("utf-8", "surrogateescape")
+                default = unescape(proto.default_value)
         json_name = proto.json_name if proto.HasField("json_name") else None
         return elements.Field(proto.name, written, proto.number, label, _options_of(proto), default, json_name)
 

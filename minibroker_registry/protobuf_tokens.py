@@ -137,7 +137,7 @@ class Tokens:
         parts: list[str] = []
         while self.next[:1] in ('"', "'") and len(self.next) > 1:
             part = self.advance()[1:-1]
-            parts.append(_unescape(part) if "\\" in part else part)
+            parts.append(unescape(part) if "\\" in part else part)
         if not parts:
             raise self.unexpected("a string in quotes")
         return "".join(parts)
@@ -158,7 +158,7 @@ class Tokens:
         return True
 
 
-def _unescape(text: str) -> str:
+def unescape(text: str) -> str:
     """Return the contents of a string literal. Bytes that are not UTF-8 become surrogate escapes."""
 
     def character(match: re.Match[str]) -> str:

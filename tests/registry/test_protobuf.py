@@ -179,11 +179,6 @@ def _with_wrong_one_of(proto: FileDescriptorProto) -> None:
     proto.message_type.add(name="M").field.add(name="a", number=1, type=5, label=1, oneof_index=3)
 
 
-def _with_wrong_default(proto: FileDescriptorProto) -> None:
-    proto.syntax = "proto2"
-    proto.message_type.add(name="M").field.add(name="a", number=1, type=12, label=1, default_value="\\400")
-
-
 def _with_wrong_range(proto: FileDescriptorProto) -> None:
     proto.message_type.add(name="M").reserved_range.add(start=-5, end=3)
 
@@ -206,7 +201,6 @@ def _with_many_imports(proto: FileDescriptorProto) -> None:
     "spoil",
     [
         _with_wrong_one_of,
-        _with_wrong_default,
         _with_wrong_range,
         _with_deep_messages,
         _with_many_messages,
