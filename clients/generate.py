@@ -127,7 +127,7 @@ def answers() -> dict[str, Any]:
     """
     document = make_app(None).openapi()
     schemas: dict[str, Any] = document["components"]["schemas"]
-    names = set(_in_answers(document))
+    names = set(_response_schemas(document))
     response_schemas = {
         name: schema
         for name, schema in schemas.items()
@@ -168,7 +168,7 @@ def _named(name: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {**named, "description": schema.get("description", "")}
 
 
-def _in_answers(document: Mapping[str, Any]) -> Iterator[str]:
+def _response_schemas(document: Mapping[str, Any]) -> Iterator[str]:
     schemas = document["components"]["schemas"]
     visited: set[str] = set()
     parts: list[Any] = [

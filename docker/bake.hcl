@@ -1,5 +1,5 @@
 # docker buildx bake --file docker/bake.hcl
-# Builds the image for both architectures. It takes a builder that can emulate the other one, or has nodes of both.
+# Builds the image for both architectures. This requires a builder that can emulate the other architecture, or that has nodes of both.
 target "default" {
   dockerfile = "docker/Dockerfile"
   tags       = ["minibroker"]

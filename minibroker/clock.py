@@ -42,6 +42,14 @@ class Clock(ABC):
     def monotonic_ms(self) -> float:
         """Return the milliseconds since an arbitrary moment. Setting the wall clock does not affect them."""
 
+    def read_both_ms(self) -> tuple[int, float]:
+        """Return the times of `now_ms` and `monotonic_ms`.
+
+        The thread may be suspended between the two. The wall clock is read last, so that it is never behind.
+        """
+        monotonic_ms = self.monotonic_ms()
+        return self.now_ms(), monotonic_ms
+
     @abstractmethod
     def call_later(self, delay_ms: float, callback: Callable[[], None], *, may_wait: bool = False) -> Timer:
         """Schedule a callback on the broker's event loop after `delay_ms`.

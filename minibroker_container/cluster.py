@@ -1,4 +1,4 @@
-"""A broker of a cluster whose brokers are processes of their own: it holds the logs, or passes its clients on."""
+"""A broker in a cluster of several processes, which either holds the logs or passes its clients on to the holder."""
 
 import asyncio
 import contextlib
@@ -65,7 +65,7 @@ async def meet(
 
 
 class _Cluster:
-    """The part that a broker has in its cluster."""
+    """The role of a broker in its cluster."""
 
     def __init__(self, broker: "Broker", link_address: str | None, on_joined: Callable[[str], None]) -> None:
         self._broker = broker.asynchronous
@@ -84,7 +84,7 @@ class _Cluster:
         self._reason = ""
 
     async def join(self, places: Sequence[str]) -> AbstractAsyncContextManager[None]:
-        """Be a member until this broker is to hold the logs, and return the context for that."""
+        """Stay a member until this broker must hold the logs. Return the context for holding them."""
         try:
             await self._link.open()
             place = self._place = self._create_place(places)
@@ -117,7 +117,7 @@ class _Cluster:
             _logger.warning("this broker %s", reason)
 
     def _begin_membership(self, member: Member) -> None:
-        """Tell the health check that clients are served. If this is the first time, tell everybody else, too."""
+        """Report the ports to the health check. The first time, also print the ready line and announce this broker."""
         addresses = [(listener.name, format_reachable((listener.host, listener.port))) for listener in member.listeners]
         protocols = self._broker.listener_protocols
         health.report_ports((protocols[name], address) for name, address in addresses)
@@ -140,6 +140,9 @@ class _Cluster:
     async def _hold_logs(self) -> AsyncGenerator[None]:
         """Let other brokers join this one, which holds the logs and runs."""
         server = self._broker.server
+        assert self._place is not None
+        if users := await self._place.read_users():
+            server.services.security.scram.alter(users)
         self._registrar.begin(Holder(server))
         self._announce(
             self._registrar.holder_id, {listener.name: Endpoint.of(listener) for listener in server.listeners}

@@ -280,7 +280,7 @@ def _checked_listeners(configs: Mapping[str, str]) -> list[ServedListener]:
 def _topic_options(environment: Mapping[str, str]) -> list[str]:
     """Return options for the topics of MINIBROKER_TOPICS and KAFKA_CREATE_TOPICS.
 
-    If a topic is named twice, the first one counts.
+    If a topic is named twice, the first entry is used.
     """
     topics: dict[str, str] = {}
     for topic in (*environment.get(_TOPICS, "").split(), *lists.topics_to_create(environment)):
@@ -293,7 +293,7 @@ def _find_command(environment: Mapping[str, str], arguments: Sequence[str]) -> l
     if arguments and not arguments[0].startswith("-"):
         # The ubuntu/kafka image accepts a properties file as the command.
         start = ["kafka-server-start"] if arguments[0].endswith(".properties") else []
-        # Lists in Compose files have one of these commands, also with options in the same item.
+        # A list in a Compose file begins with one of these commands, perhaps with options in the same item.
         if (match := _REDPANDA_START.match(arguments[0])) is not None:
             return ["redpanda", "start", *filter(None, [arguments[0][match.end() :].strip()]), *arguments[1:]]
         return [*start, *arguments]
@@ -307,7 +307,7 @@ def container_command(
     *,
     checks_files: bool = False,
 ) -> list[str]:
-    """Return the command for the container to run: the one in `arguments`, or the broker with them as further options.
+    """Return the command that the container runs: the one in `arguments`, or the broker with further options.
 
     Args:
         environment: the container's environment.
@@ -342,7 +342,7 @@ def container_command(
 
 
 def _replace_silent_port(options: list[str], configs: Mapping[str, str]) -> list[str]:
-    """Let other containers ask and join at the controller's port, which stays silent otherwise."""
+    """Open the controller's port to other containers, which find the holder there and join it."""
     linked = {listener.port for listener in lists.controller_listeners(configs)}
     return [
         "--link" if word == "--silent-port" and int(following.rpartition(":")[2]) in linked else word

@@ -111,7 +111,7 @@ def topics_to_create(environment: Mapping[str, str]) -> list[str]:
     per broker.
 
     Raises:
-        ValueError: an entry has another form.
+        ValueError: an entry does not have this form.
     """
     text = environment.get("KAFKA_CREATE_TOPICS", "").strip().strip("\"'")
     separator = environment.get(_SEPARATOR, ",\n")
@@ -173,7 +173,7 @@ def node_of(configs: Mapping[str, str]) -> str:
 
 
 def meeting_places(configs: Mapping[str, str]) -> list[str]:
-    """Return where the brokers of a cluster of several containers meet, for --meet; empty for a broker that is alone.
+    """Return where the brokers of several containers meet, for --meet, or an empty list for a single broker.
 
     These are the controllers, as [ID@]HOST:PORT, in the order of their ids, or ZooKeeper.
     """

@@ -1,7 +1,7 @@
 """How the brokers of one cluster find the one that holds the logs.
 
-Each data directory names the holder, so that the same broker holds the logs after a restart, in whatever order the
-processes start. In a new cluster, the place where the brokers meet decides: the listed processes (`Voters`) or
+Each data directory names the holder, so that the same broker holds the logs after a restart, whichever process
+starts first. In a new cluster, the place where the brokers meet decides: the listed processes (`Voters`) or
 ZooKeeper (`minibroker_container.zookeeper_meeting`).
 """
 
@@ -20,6 +20,7 @@ from minibroker.server.remote import link
 from minibroker.server.remote.link import Address, Ask, Claim, Endpoint, LinkError
 
 if TYPE_CHECKING:
+    from minibroker.security.sasl.scram import ScramCredential
     from minibroker.server.remote.holder import Holder
 
 PAUSE_S: Final = 0.2
@@ -35,12 +36,12 @@ class ClaimError(ValueError):
 
 
 class Registrar:
-    """What this process tells others about the holder.
+    """Answers the questions of other processes about the holder.
 
     Args:
         node_id: The id of this process, or -1.
-        is_controller: Whether this process has no broker, so that it gives the logs to the first broker that offers
-            itself.
+        is_controller: Whether this process has no broker, and gives the logs to the first broker that makes an
+            offer.
         is_holder: Whether this process holds the logs according to its data directory.
 
     Attributes:
@@ -49,7 +50,7 @@ class Registrar:
     """
 
     def __init__(self, node_id: int, *, is_controller: bool = False, is_holder: bool = False) -> None:
-        # Of two holders that start at the same time, each has to see the other one, so the claim comes first.
+        # Set the claim first, because two holders that start at the same time must see each other.
         self.claim = Claim(node_id, uuid.uuid4().hex, is_holder)
         self.holder: Holder | None = None
         self._is_controller = is_controller
@@ -101,7 +102,7 @@ class Place(Protocol):
     """Where brokers meet."""
 
     async def find_claims(self) -> Mapping[Address, Claim]:
-        """Return what the processes at these addresses know. No claim names another process as the holder."""
+        """Return the claims of the processes at these addresses. No claim names another process as the holder."""
         ...
 
     async def claim_logs(self) -> bool:
@@ -112,12 +113,16 @@ class Place(Protocol):
         """
         ...
 
+    async def read_users(self) -> Mapping[tuple[str, str], "ScramCredential"]:
+        """Return the credentials that the place has, by mechanism and user."""
+        ...
+
     async def announce(self, node_id: int, endpoints: Mapping[str, Endpoint]) -> None:
         """Keep telling the place about this broker, until the task is cancelled."""
         ...
 
     def close(self) -> None:
-        """Release what is open."""
+        """Release all resources."""
         ...
 
 
@@ -129,7 +134,7 @@ class Meeting:
         nodes_file: The holder according to the data directory.
         port: The port of this broker's link.
         place: Where the brokers meet.
-        report: Logs the reason for which the broker has to wait.
+        report: Logs the reason why the broker has to wait.
     """
 
     def __init__(
@@ -177,19 +182,19 @@ class Meeting:
 class Voters:
     """The processes that `controller.quorum.voters` or Redpanda's seed servers list, as a place to meet.
 
-    In a new cluster, the first listed process decides. A broker holds the logs itself; a controller gives them to the
-    first broker that offers itself. A process whose name cannot be resolved has not started yet, or is not part of the
+    In a new cluster, the first listed process decides. A broker chooses itself; a controller chooses the first
+    broker that makes an offer. A process whose name cannot be resolved has not started yet, or is not part of the
     Compose file: it is skipped after ten seconds.
 
     Args:
         places: `[ID@]HOST:PORT` of each process, in the order of their precedence.
         registrar: What this process tells others.
         port: The port of this broker's link.
-        report: Logs the reason for which the broker has to wait.
-        patience_s: Seconds after which a process is skipped whose name cannot be resolved.
+        report: Logs the reason why the broker has to wait.
+        patience_s: Seconds after which a process whose name cannot be resolved is skipped.
 
     Raises:
-        ValueError: A place has another form.
+        ValueError: A place does not have this form.
     """
 
     def __init__(
@@ -239,8 +244,12 @@ class Voters:
             return False
         return True
 
+    async def read_users(self) -> Mapping[tuple[str, str], "ScramCredential"]:
+        """Return nothing: the holder has all credentials."""
+        return {}
+
     async def announce(self, node_id: int, endpoints: Mapping[str, Endpoint]) -> None:  # noqa: ARG002 - see ZooKeeper
-        """Tell the controllers again and again that this broker holds the logs, since they may be restarted."""
+        """Repeat to the controllers that this broker holds the logs, because they may have been restarted."""
         while self._registrar.claim.is_holder:
             await asyncio.gather(*(ask(address, Ask(node_id, self._port)) for address, _ in self._processes))
             await asyncio.sleep(ANNOUNCEMENT_INTERVAL_S)
@@ -253,7 +262,7 @@ def _parse_process(place: str) -> tuple[Address, int]:
     """Parse `[ID@]HOST:PORT`. Without an id the result has -1.
 
     Raises:
-        ValueError: The text has another form.
+        ValueError: The text does not have this form.
     """
     match = _PROCESS.fullmatch(place)
     if match is None:

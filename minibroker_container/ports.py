@@ -32,7 +32,7 @@ async def open_ports(addresses: Sequence[str], serve: ServeLink | None = None) -
         serve: Serves other processes of the cluster, or None for ports that send nothing.
 
     Raises:
-        ValueError: An address has another form.
+        ValueError: An address is not HOST:PORT.
     """
     opened: list[LinkPort] = []
     for address in addresses:

@@ -1,8 +1,8 @@
 """Converts the options and files of `redpanda start` to the variables of Kafka's images.
 
 Options override /etc/redpanda/redpanda.yaml. That file overrides /etc/redpanda/.bootstrap.yaml, which has the
-properties of a new cluster. Options that tune the use of CPUs, memory and disks have no effect. Whatever else has none
-is named on standard error.
+properties of a new cluster. Options that tune the use of CPUs, memory and disks have no effect. All others without
+effect are named on standard error.
 """
 
 import os
@@ -42,14 +42,14 @@ _OPTIONS: Final = re.compile(
     "|poll-mode|idle-poll-time-us|relaxed-dma|task-quota-ms|kernel-page-cache|aio-fsync|linux-aio-nowait"
     f"|max-networking-io-control-blocks|{'|'.join(_FLAGS)}"
 )
-"""The options that count, and those that tune the use of resources or say how to log."""
+"""The options that have an effect, and those that tune the use of resources or configure logging."""
 _SETTINGS: Final = re.compile(
     "redpanda|rpk|schema_registry|pandaproxy|(data_directory|node_id|(advertised_)?kafka_api(_tls)?|admin(_api_tls)?"
     "|seed_servers|(advertised_)?rpc_(server|api)|developer_mode|storage_min_free_bytes|topic_(partitions_per_shard|memory_per_partition)"
     "|fetch_reads_debounce_timeout|log_segment_size_(min|max)|write_caching_default|crash_loop_limit"
     f"|disable_(public_)?metrics|{'|'.join([*PROPERTIES, *AT_START])})"
 )
-"""The sections and settings that count, and those that Redpanda's documentation has for resources and development."""
+"""The sections and settings that have an effect, and those that Redpanda documents for resources and development."""
 _ALWAYS_TRUE: Final = frozenset({"enable_idempotence", "enable_transactions"})
 _DEV_CONTAINER: Final = "dev-container"
 _BOOLEANS: Final = frozenset({"true", "false", "0", "1"})
@@ -66,7 +66,7 @@ _HTTP: Final = (("schema_registry", "schema_registry_api", 8081), ("pandaproxy",
 """The section of the file, the key and the default port of the services besides Kafka's."""
 _PORTS: Final = {"schema-registry-addr": 8081, "pandaproxy-addr": 8082}
 _WITH_VARIABLES: Final = ("kafka-addr", "advertise-kafka-addr", "seeds", *_PORTS)
-"""Options with a variable that counts in their place; see `_variable_of`."""
+"""Options that a variable can replace; see `_variable_of`."""
 _MECHANISMS: Final = "SCRAM-SHA-256,SCRAM-SHA-512"
 
 
@@ -163,7 +163,7 @@ def _warn_unused(
 
 
 def _variable_of(option: str) -> str:
-    """Return the variable that counts without an option, such as REDPANDA_KAFKA_ADDRESS for --kafka-addr."""
+    """Return the variable that replaces an option, such as REDPANDA_KAFKA_ADDRESS for --kafka-addr."""
     return f"REDPANDA_{option.upper().replace('-ADDR', '_ADDRESS').replace('-', '_')}"
 
 
@@ -171,7 +171,7 @@ def _parse_options(arguments: Sequence[str]) -> dict[str, list[str]]:
     """Return the values of each option by name.
 
     An option is given as `--name value`, in one or two arguments, or as `--name=value`. An argument can have several
-    options. Redpanda's image separates arguments at blanks, too.
+    options. Redpanda's image also splits arguments at spaces.
     """
     options: dict[str, list[str]] = {}
     items = [part for item in arguments for part in (_NEXT_OPTION.split(item) if item.startswith("-") else [item])]

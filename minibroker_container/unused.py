@@ -1,6 +1,6 @@
-"""Names the variables of other images that have no effect here, so that none is ignored in silence.
+"""Names the variables of other images that have no effect here, so that none is silently ignored.
 
-Not named are variables for the JVM, logging and the scripts of an image, because there is nothing for them to change.
+Variables for the JVM, logging and an image's scripts are not named, because there is nothing for them to change.
 """
 
 import re
@@ -24,7 +24,7 @@ _FEATURES: Final = (
     (re.compile(r"(REDPANDA|RP)_\w+"), "the command `redpanda start` reads them"),
     (re.compile(r"STRIMZI_\w+"), "no operator runs here"),
 )
-"""Patterns of names with the reason why they have no effect. The first match counts. "" stands for a known variable."""
+"""Patterns of names with the reason why they have no effect. The first match applies. "" means a known variable."""
 _SERVICE_LINK: Final = re.compile(r"\w+_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP)(_\w+)?)")
 _SECRET: Final = re.compile(
     r"PASSWORD|SECRET|JAAS|LICENSE$|API_KEY|CREDENTIAL|USER_INFO|PRIVATE_KEY|USERS?$", re.IGNORECASE

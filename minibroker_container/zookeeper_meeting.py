@@ -1,22 +1,27 @@
 """Finds the holder of the logs in ZooKeeper, where the brokers of older releases register.
 
 `/controller`, an ephemeral node as in Kafka, names the holder, with the address of its link in the field
-`minibroker`. Each broker registers its endpoints in `/brokers/ids`, for tools and health checks that look there.
+`minibroker`. Each broker registers its endpoints in `/brokers/ids`, for tools and health checks that look there. The
+users in `/config/users`, which scripts create before the brokers start, can log in.
 """
 
 import asyncio
+import base64
 import contextlib
 import json
+import logging
 import socket
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+from urllib import parse
 
 from kazoo.client import KazooClient  # type: ignore[import-untyped] # it has no types
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError  # type: ignore[import-untyped] # the same
 
 from minibroker.config.addresses import format_address, is_local, parse_address
+from minibroker.security.sasl.scram import HASHES, ScramCredential
 from minibroker.server.remote.link import Address, Ask, Claim
 from minibroker_container.meeting import ANNOUNCEMENT_INTERVAL_S, PAUSE_S, Registrar, ask, is_known
 
@@ -25,15 +30,19 @@ if TYPE_CHECKING:
     from minibroker.server.remote.link import Endpoint
 
 _RESOLVE_S: Final = 3.0
-"""Seconds for which a name may be unknown, because its container is being started."""
+"""Seconds to wait until a name can be resolved, because its container may still be starting."""
 _REPLICATION_FACTORS: Final = (
     "default.replication.factor",
     "offsets.topic.replication.factor",
     "transaction.state.log.replication.factor",
 )
+_USERS: Final = "/config/users"
 _CONTROLLER: Final = "/controller"
 _LINK: Final = "minibroker"
 """The field of `/controller` with the address of the holder's link. Kafka's own nodes do not have it."""
+
+
+_logger: Final = logging.getLogger("minibroker")
 
 
 class NoZooKeeperError(OSError):
@@ -48,7 +57,7 @@ class ZooKeeper:
         config: The configuration of this broker.
         registrar: What this process tells others.
         port: The port of this broker's link.
-        report: Logs the reason for which the broker has to wait.
+        report: Logs the reason why the broker has to wait.
     """
 
     def __init__(
@@ -96,7 +105,7 @@ class ZooKeeper:
             return None
 
     async def _reach_zookeeper(self) -> None:
-        """Connect, unless ZooKeeper was left out, which a single broker does not mind.
+        """Connect, unless there is no ZooKeeper and this broker can start alone.
 
         Raises:
             NoZooKeeperError: ZooKeeper does not answer.
@@ -149,10 +158,10 @@ class ZooKeeper:
         return content if _LINK in content else {}
 
     def _create_controller(self, client: Any) -> bool:
-        """Create `/controller`, also in place of the one of an earlier session of this broker.
+        """Create `/controller`, replacing one that an earlier session of this broker created.
 
         Returns:
-            Whether the node is that of this session.
+            Whether the node belongs to this session.
         """
         if _is_own(client, _CONTROLLER):
             return True
@@ -171,8 +180,12 @@ class ZooKeeper:
                 return str(probe.getsockname()[0]), self._port
         return socket.gethostname(), self._port
 
+    async def read_users(self) -> dict[tuple[str, str], ScramCredential]:
+        """Return the credentials that Kafka's tools have written to `/config/users`."""
+        return await self._call(_read_users) or {}
+
     async def announce(self, node_id: int, endpoints: Mapping[str, "Endpoint"]) -> None:
-        """Register the broker in `/brokers/ids`, again in each new session, since its nodes end with the session."""
+        """Register the broker in `/brokers/ids` in each session, because its nodes are removed with the session."""
         registered: Any = None
         while self._client is not None:
             session = self._client.client_id
@@ -181,7 +194,7 @@ class ZooKeeper:
             await asyncio.sleep(ANNOUNCEMENT_INTERVAL_S)
 
     def _register(self, node_id: int, endpoints: Mapping[str, "Endpoint"], client: Any) -> bool:
-        """Create the nodes of this broker, and return whether they are those of this session."""
+        """Create the nodes of this broker, and return whether they belong to this session."""
         if self._registrar.claim.is_holder and not self._create_controller(client):
             other = self._read_controller(client).get("brokerid")
             self._report(f"has lost {_CONTROLLER} to broker {other}, which may hold other logs of this cluster")
@@ -205,10 +218,25 @@ class ZooKeeper:
         return True
 
     def close(self) -> None:
-        """End the session, with which the ephemeral nodes go."""
+        """End the session, which removes its ephemeral nodes."""
         if self._client is not None:
             self._client.stop()
             self._client.close()
+
+
+def _read_users(client: Any) -> dict[tuple[str, str], ScramCredential]:
+    credentials: dict[tuple[str, str], ScramCredential] = {}
+    for name in client.get_children(_USERS) if client.exists(_USERS) else ():
+        try:
+            configs: dict[str, str] = json.loads(client.get(f"{_USERS}/{name}")[0])["config"]
+            for mechanism in HASHES.keys() & configs:
+                fields = dict(field.split("=", 1) for field in configs[mechanism].split(","))
+                salt, *keys = (base64.b64decode(fields[key]) for key in ("salt", "stored_key", "server_key"))
+                credential = ScramCredential(salt, keys[0], keys[1], int(fields["iterations"]))
+                credentials[mechanism, parse.unquote(name)] = credential
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            _logger.warning("%s/%s in ZooKeeper has no credentials of Kafka's form: %r", _USERS, name, error)
+    return credentials
 
 
 def _create(client: Any, path: str, content: Mapping[str, Any]) -> None:
@@ -217,7 +245,7 @@ def _create(client: Any, path: str, content: Mapping[str, Any]) -> None:
 
 
 def _is_own(client: Any, path: str) -> bool:
-    """Return whether a node was created in the client's present session."""
+    """Return whether a node was created in the client's current session."""
     stat = client.exists(path)
     return stat is not None and stat.owner_session_id == client.client_id[0]
 

@@ -1,7 +1,7 @@
 """A small ZooKeeper: one tree in memory, with ephemeral nodes and watches, for Kafka's brokers and tools.
 
 It serves the requests of ZooKeeper 3.5 that Kafka, its tools and kazoo send (`org.apache.zookeeper.server`). There are
-no ACLs, quorums or transactions on disk: every client may do everything, and the tree is empty after a start.
+no ACLs, quorums or transactions on disk: every client has all rights, and the tree is empty after a start.
 """
 
 import asyncio
@@ -187,7 +187,7 @@ class Tree:
         """Return the node at a path.
 
         Raises:
-            ZooKeeperError: There is none.
+            ZooKeeperError: The node does not exist.
         """
         if path not in self.nodes:
             raise ZooKeeperError(Error.NO_NODE)
@@ -198,7 +198,7 @@ class Tree:
         self._watches.setdefault((path, children), {})[notify] = None
 
     def forget(self, notify: Callable[[Event, str], None]) -> None:
-        """Drop the watches of a session that has no connection any longer."""
+        """Remove the watches of a session whose connection has ended."""
         for key, watchers in tuple(self._watches.items()):
             watchers.pop(notify, None)
             if not watchers:
@@ -212,7 +212,7 @@ class Tree:
             notify(event, path)
 
     def create(self, path: str, data: bytes, flags: int, session: int) -> str:
-        """Create a node, and return its path, to which a sequential node appends a number.
+        """Create a node and return its path. A number is appended to the path of a sequential node.
 
         Raises:
             ZooKeeperError: The path is invalid, the node exists, or its parent does not exist or is ephemeral.
@@ -386,7 +386,7 @@ class ZooKeeperServer:
                 session.writer = None
 
     def _connect(self, request: bytes, writer: asyncio.StreamWriter) -> _Session | None:
-        """Begin or resume a session. An expired one is refused with the id 0."""
+        """Create or resume a session. An expired session is refused with the id 0."""
         fields = _Reader(request)
         fields.read_int()  # The version of the protocol. The last zxid that the client has seen follows.
         fields.read_long()
@@ -410,7 +410,7 @@ class ZooKeeperServer:
         return session
 
     def _keep_alive(self, session: _Session) -> None:
-        """Let the session expire after its timeout from now on."""
+        """Restart the session's timeout."""
         if session.expiry is not None:
             session.expiry.cancel()
         session.expiry = self._clock.call_later(session.timeout_ms, partial(self._expire, session))

@@ -2,7 +2,6 @@
 
 import io
 import re
-import subprocess
 import sys
 from contextlib import redirect_stdout
 from functools import partial
@@ -12,6 +11,7 @@ import pytest
 
 from tests.documented import ROOT, Block, blocks
 from tests.patience import PATIENCE_S
+from tests.programs import run_to_success
 
 pytestmark = pytest.mark.slow
 
@@ -40,8 +40,7 @@ def test_test_files_pass(block: Block, tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(block.text)
     (tmp_path / "pytest.ini").write_text(f"[pytest]\nkafka_timeout = {PATIENCE_S}\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q"]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert result.returncode == 0, result.stdout
+    run_to_success(command, cwd=tmp_path)
 
 
 def test_the_complaint_that_is_shown_is_what_a_failed_expectation_says() -> None:

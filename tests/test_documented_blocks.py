@@ -1,13 +1,12 @@
 """Every code block in the documentation is run by a test, or has a reason why it is not."""
 
-import subprocess
 import sys
 from typing import Final
 
 import pytest
 
 from tests.documented import ROOT, Block, blocks
-from tests.patience import PATIENCE_S
+from tests.programs import run_to_success
 
 pytestmark = pytest.mark.slow
 
@@ -100,10 +99,7 @@ PROGRAMS: Final = [
 
 @pytest.mark.parametrize(("page", "block"), PROGRAMS)
 def test_a_program_that_is_shown_runs(page: str, block: Block) -> None:
-    result = subprocess.run(
-        [sys.executable, "-c", block.text], capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
-    assert result.returncode == 0, f"{page}:{block.line}: {result.stderr}"
+    result = run_to_success([sys.executable, "-c", block.text])
     shown = [shown_block.text for shown_block in blocks(page, block.heading) if shown_block.language == "text"]
     if page == "docs/tutorial.md":  # The text below each program is its output.
         assert [result.stdout] == shown

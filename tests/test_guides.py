@@ -17,6 +17,7 @@ from minibroker import AsyncBroker, Broker, OperationError
 from minibroker.config.key_tables import BROKER_KEYS, TOPIC_KEYS
 from tests.documented import ROOT, Block, blocks, code
 from tests.patience import PATIENCE_S
+from tests.programs import run_program
 
 pytestmark = pytest.mark.slow
 
@@ -65,7 +66,7 @@ def _taken_port() -> str:
     with Broker() as broker:
         address = broker.bootstrap_servers
         command = [sys.executable, "-m", "minibroker", "serve", "--listen", address]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, cwd=ROOT)
+        result = run_program(command, cwd=ROOT)
     return result.stderr.replace(address, "127.0.0.1:9092")
 
 

@@ -4,7 +4,6 @@ import fnmatch
 import os
 import re
 import shutil
-import subprocess
 import tokenize
 import tomllib
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.patience import PATIENCE_S
+from tests.programs import run_to_success
 
 ROOT = Path(__file__).parents[1]
 ROOMS_WITHOUT_A_PACKAGE = ["protocol", "storage", "pipeline", "docker", "tests"]
@@ -108,15 +107,7 @@ def test_every_verb_of_the_makefile_has_a_line_of_help_and_is_in_contributing() 
     environment = {
         name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "MFLAGS", "MAKELEVEL"}
     }
-    helped = subprocess.run(
-        [make, "--no-print-directory"],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=True,
-    )
+    helped = run_to_success([make, "--no-print-directory"], cwd=ROOT, env=environment)
     lines = dict(re.findall(r"^make (\w+) +(\S.*)$", helped.stdout, re.MULTILINE))
     assert list(lines) == makefile_verbs()
     contributing = (ROOT / "CONTRIBUTING.md").read_text()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.documented import ROOT
-from tests.patience import PATIENCE_S
+from tests.programs import run_program
 
 LINT = ("ruff", "mypy", "pyright", "lint-imports", "proselint")
 
@@ -25,15 +25,15 @@ def make(folder: Path, failing: str, verb: str) -> subprocess.CompletedProcess[s
         (programs / name).chmod(0o755)
     for file in (f".made{str(folder.resolve()).replace(' ', '_').replace('/', '-')}", ".core", ".dev"):
         (folder / ".venv" / file).touch()
-    return subprocess.run(
+    return rerun(folder, verb)
+
+
+def rerun(folder: Path, verb: str) -> subprocess.CompletedProcess[str]:
+    """Run make in such a checkout again."""
+    return run_program(
         ["make", "--no-print-directory", verb],
         cwd=folder.resolve(),
         env={name: text for name, text in os.environ.items() if name not in {"MAKEFLAGS", "MFLAGS", "MAKELEVEL"}},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
     )
 
 
@@ -52,3 +52,18 @@ def test_a_failure_of_either_is_one_of_the_run_and_all_else_is_run(tmp_path: Pat
     assert {line.split()[1] for line in completed.stdout.splitlines() if line.startswith("+ ")} == {*LINT, "pytest"}
     assert ("Tests failed: see above." in completed.stderr) is (failing == "pytest")
     assert ("The tests passed, but lint failed: see above." in completed.stderr) is (failing != "pytest")
+
+
+def test_pyright_runs_again_after_a_failure_or_a_change_alone(tmp_path: Path) -> None:
+    def runs_pyright(completed: subprocess.CompletedProcess[str]) -> bool:
+        return "+ pyright" in completed.stdout
+
+    assert runs_pyright(make(tmp_path, "pyright", "lint"))
+    assert runs_pyright(rerun(tmp_path, "lint"))
+    (tmp_path / ".venv/bin/pyright").write_text("#!/bin/sh\necho + pyright\n")
+    assert runs_pyright(rerun(tmp_path, "lint"))
+    assert not runs_pyright(rerun(tmp_path, "lint"))
+    (tmp_path / "docker").mkdir()
+    (tmp_path / "docker" / "new.py").touch()
+    assert runs_pyright(rerun(tmp_path, "lint"))
+    assert not runs_pyright(rerun(tmp_path, "lint"))

@@ -4,7 +4,6 @@ import importlib.metadata
 import json
 import os
 import re
-import subprocess
 import sys
 import tomllib
 import zipfile
@@ -14,7 +13,7 @@ import pytest
 
 import minibroker
 from minibroker_lab.page.lessons.texts import ANSWERS, LESSONS
-from tests.patience import PATIENCE_S
+from tests.programs import run_to_success
 
 pytestmark = pytest.mark.slow
 
@@ -79,14 +78,7 @@ print(json.dumps(imported))
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the source archive and a wheel from it, and return the path of the wheel."""
     directory = tmp_path_factory.mktemp("dist")
-    built = subprocess.run(
-        [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(directory), str(ROOT)],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    assert built.returncode == 0, built.stdout + built.stderr
+    run_to_success([sys.executable, "-m", "build", "--no-isolation", "--outdir", str(directory), str(ROOT)])
     (path,) = directory.glob("*.whl")
     return path
 
@@ -109,16 +101,9 @@ def distribution(unpacked: Path) -> importlib.metadata.Distribution:
 
 def run_unpacked(unpacked: Path, *arguments: str) -> str:
     """Run Python on the unpacked wheel, outside of the checkout, and return its output."""
-    completed = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=unpacked,
-        env={**os.environ, "PYTHONPATH": str(unpacked)},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
+    completed = run_to_success(
+        [sys.executable, *arguments], cwd=unpacked, env={**os.environ, "PYTHONPATH": str(unpacked)}
     )
-    assert completed.returncode == 0, completed.stderr
     return completed.stdout
 
 

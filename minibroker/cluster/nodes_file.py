@@ -17,11 +17,11 @@ class NodesFile:
     """The content of the file.
 
     Args:
-        data_dir: The data directory, or None for one that lasts no longer than the process: nothing is written then.
+        data_dir: The data directory, or None for a temporary one: nothing is written then.
 
     Attributes:
         holder_id: The node id of the holder, or None if the broker has not been part of such a cluster yet.
-        node_id: The node id of this broker, or None likewise.
+        node_id: The node id of this broker, or None in the same case.
         racks: The rack of each node of another process, or None, by node id.
 
     Raises:

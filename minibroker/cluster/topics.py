@@ -481,7 +481,7 @@ class Topics:
 
     def _write(self, file: MetadataFile, topics: Iterable[Topic], *, sync: bool = False) -> None:
         # The encoded lines of unchanged topics are cached. Adding a topic to 10,000 others must not encode all of them.
-        lines = (topic.line or self._line(topic) for topic in topics)
+        lines = (topic.line or self._encode_line(topic) for topic in topics)
         content = format_topics_file(
             self.next_producer_id,
             lines,
@@ -490,7 +490,7 @@ class Topics:
         )
         file.write(content, sync=sync)
 
-    def _line(self, topic: Topic) -> bytes:
+    def _encode_line(self, topic: Topic) -> bytes:
         """Return a topic's line in the topics file. The placement is omitted if all partitions have the default."""
         entry: dict[str, Any] = {
             "id": uuid_text(topic.id),

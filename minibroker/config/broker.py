@@ -76,7 +76,7 @@ def bounded(group: str, setting: str) -> tuple[Rule, ...]:
     return at_least(maximum, minimum), at_least(default, minimum), at_most(default, maximum)
 
 
-# Rules for several keys, beyond the checks of each key in the table. The messages are those of
+# Rules that involve several keys, besides the checks of each key in the table. The messages are those of
 # `KafkaConfig.validateValues` and of the configuration classes that it calls.
 _RULES: tuple[Rule, ...] = (
     ("broker.id", lambda v: v["node.id"] == v["broker.id"], "You must set `node.id` to the same value as `broker.id`."),
@@ -259,7 +259,7 @@ class BrokerConfig(ConfigValues):
     def remarks(self) -> list[str]:
         """Return warnings about static settings that are unknown or have no effect."""
         warnings = [
-            f"{name} is not known and has no effect{_hint(name)}"
+            f"{name} is not known and has no effect{_hint_for(name)}"
             for name in self.unknown
             if not (_has_known_suffix(name) or name.startswith(_CONFLUENT))
         ]
@@ -349,7 +349,7 @@ def _has_known_suffix(name: str) -> bool:
     )
 
 
-def _hint(name: str) -> str:
+def _hint_for(name: str) -> str:
     """Return a hint about a topic key that is set on the broker, or about a misspelled broker key."""
     key = TOPIC_KEYS.get(name)
     if key is None:

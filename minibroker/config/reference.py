@@ -88,9 +88,11 @@ _COLUMNS = ("Key", "Type", "Default", "Allowed", "Importance", "Meaning")
 
 def render() -> str:
     """Return the whole page as Markdown."""
-    broker = _tables("Broker", BROKER_KEYS.values(), "At run time", lambda key: "yes" if _is_altered_live(key) else "")
-    topic = _tables("Topic", TOPIC_KEYS.values(), "Broker keys", _format_synonyms)
-    group = _tables("Group", GROUP_KEYS.values(), "Broker keys", _format_synonyms)
+    broker = _format_tables(
+        "Broker", BROKER_KEYS.values(), "At run time", lambda key: "yes" if _is_altered_live(key) else ""
+    )
+    topic = _format_tables("Topic", TOPIC_KEYS.values(), "Broker keys", _format_synonyms)
+    group = _format_tables("Group", GROUP_KEYS.values(), "Broker keys", _format_synonyms)
     client_metrics = _format_table(_COLUMNS, map(_format_row, CLIENT_METRICS_KEYS.values()))
     others = _format_table(("Key", "Here", "Kafka 4.4"), map(_format_both_defaults, KAFKA_4_DEFAULTS.items()))
     return _HEAD + others + _BROKER + broker + _TOPIC + topic + _GROUP + group + _CLIENT_METRICS + client_metrics
@@ -112,7 +114,9 @@ def _format_synonyms(key: ConfigKey) -> str:
     return ", ".join(f"`{name}`" for name, _ in key.synonyms)
 
 
-def _tables(kind: str, keys: Collection[ConfigKey], last_column: str, last_cell: Callable[[ConfigKey], str]) -> str:
+def _format_tables(
+    kind: str, keys: Collection[ConfigKey], last_column: str, last_cell: Callable[[ConfigKey], str]
+) -> str:
     """Return a table of the keys that have an effect, and one of the others. Both have the extra `last_column`."""
     head = (*_COLUMNS, last_column)
     with_effect, without = (

@@ -61,7 +61,7 @@ def is_before(name: str | None, release: str) -> bool:
 def keys_of_release(release: str | None, kind: str) -> Mapping[str, ConfigKey]:
     """Return the keys of a type of resource, with the types, defaults and limits of a release.
 
-    Keys that the release does not have stay in the table with `is_known` False, because code reads their values.
+    Keys missing from the release stay in the table with `is_known` False, because code reads their values.
     Without a release, or before 0.11, the keys are those of `keys.tsv`.
     """
     base = TABLES[kind]

@@ -50,10 +50,10 @@ class Guard:
                 raise HTTPException(413, f"the body has more than {MAX_BODY_BYTES} bytes; send several requests")
             return message
 
-        refusal = self._refusal(Headers(scope=scope), scope["path"])
+        refusal = self._find_refusal(Headers(scope=scope), scope["path"])
         await (refusal or self._app)(scope, receive_limited, send)
 
-    def _refusal(self, headers: Headers, path: str) -> Response | None:
+    def _find_refusal(self, headers: Headers, path: str) -> Response | None:
         reason = refusal_of(headers.get, self._host if self._expected is None else None)
         if reason is not None:
             return problem_response(403, reason)

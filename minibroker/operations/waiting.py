@@ -81,7 +81,7 @@ async def eventually(
     """Call `look` repeatedly until its result is not None, and return that result.
 
     Args:
-        look: called again after half a millisecond at first, and after growing pauses of up to 10 ms later.
+        look: called with pauses in between, which grow from 0.5 ms to 10 ms.
         describe: returns the message of the error.
         timeout: in seconds of the machine's time, not of the broker's clock.
         logs: returns the logs whose appends can change the result; it is called after each `look`. If there are

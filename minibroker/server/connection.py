@@ -173,7 +173,7 @@ class Connection(asyncio.BufferedProtocol):
             self._session.client_port = peer[1]
         if security is not None:
             try:
-                self._secure(security)
+                self._require_login(security)
             except OSError as error:
                 self.fail(error)
 
@@ -201,7 +201,7 @@ class Connection(asyncio.BufferedProtocol):
         """Record that bytes have arrived or left."""
         self._permit.active_ms = self._now_ms()
 
-    def _secure(self, security: "ListenerSecurity") -> None:
+    def _require_login(self, security: "ListenerSecurity") -> None:
         """Set the client's principal from TLS, or require a login first."""
         session = self._session
         session.protocol = security.protocol

@@ -346,7 +346,7 @@ class ConnectionQuotas:
     def _address_delay_ms(self, listener: str, address: str) -> int:
         """Return the delay in ms before a connection is closed because its address opens connections too fast."""
         quotas = self._services.quotas
-        wait_ms = 0 if quotas is None else quotas.record_connection(address, self._node_id)
+        wait_ms = 0 if quotas is None else quotas.charge_connection(address, self._node_id)
         if wait_ms:
             now_ms = self._clock.monotonic_ms()
             for rate, _ in self._limited_rates(listener):

@@ -59,10 +59,10 @@ class LoopWatch:
                 return
             if self._ended.is_set():  # If `stop` was called before `clear`, `clear` has removed its signal.
                 return
-            if not self._turned.wait(_BLOCKED_AFTER_S) and self._has_warned():
+            if not self._turned.wait(_BLOCKED_AFTER_S) and self._warn_when_client_waits():
                 return
 
-    def _has_warned(self) -> bool:
+    def _warn_when_client_waits(self) -> bool:
         """Warn as soon as a client waits. Return False if the loop runs again before that."""
         while True:
             # This is the only way to see what another thread is executing.

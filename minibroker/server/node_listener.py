@@ -102,7 +102,7 @@ class NodeListener:
 
     @property
     def addresses(self) -> dict[str, tuple[str, int]]:
-        """The (host, port) of each listener by name. Of a listener with several sockets, the first one counts."""
+        """The (host, port) of each listener by name. With several sockets, that of the first one."""
         addresses: dict[str, tuple[str, int]] = {}
         listening = [(kind, bound) for kind, acceptor in self._acceptors for bound in acceptor.sockets]
         for kind, bound in listening or self._held:
@@ -161,7 +161,7 @@ class NodeListener:
         return bound
 
     async def end(self) -> None:
-        """Close all sockets and connections. Connections that were accepted are set up first, and then closed, too."""
+        """Close all sockets and connections, also those that were accepted but are not set up yet."""
         await self.wait_until_settled()
         await self._accept_no_more()
         for _, bound in self._held:

@@ -54,7 +54,7 @@ class Outbox:
         self.is_blocked = False
         self._paused = False  # Whether the transport still has buffered bytes.
         self._resuming = False  # Whether `_resume_source` is scheduled, because the transport's buffer is empty.
-        self._waiting = False  # Whether a file range waits until the socket is writable.
+        self._waiting = False  # Whether a file range is waiting for the socket.
         self._direct: socket.socket | None = None
         self._loop = asyncio.get_running_loop()
         # With TLS, this process encrypts the bytes, so `sendfile` cannot be used.
@@ -178,7 +178,7 @@ class Outbox:
         Returns:
             The bytes that the socket did not accept.
         """
-        direct = self._socket()
+        direct = self._get_socket()
         if direct is not None:
             # After an error that is not temporary, the next write of the transport fails, too, and reports it.
             with contextlib.suppress(OSError):
@@ -187,7 +187,7 @@ class Outbox:
 
     def _send_range(self, item: LogSlice) -> LogSlice | None:
         """Send as much of a range as the socket accepts, and return the remainder, or None."""
-        direct = self._socket() if self.sendfile else None
+        direct = self._get_socket() if self.sendfile else None
         if direct is None:
             return self._send_copy(item)
         handle, position, size = item
@@ -228,7 +228,7 @@ class Outbox:
         remainder = item._replace(position=item.position + len(piece), size=item.size - len(piece))
         return remainder if remainder.size else None
 
-    def _socket(self) -> socket.socket | None:
+    def _get_socket(self) -> socket.socket | None:
         """Return the second descriptor of the socket, or None while descriptors are short."""
         if self._direct is None:
             # Duplicate the descriptor, because asyncio does not allow others to watch the transport's own.

@@ -41,7 +41,7 @@ def make_page(remote: Remote | None, recorder: Recorder, control: FastAPI, *, ne
     app.state.needs_token = needs_token
     app.mount("/control", control)
     routers = [module.router for module in (actions, lessons, logs, requests, state)]
-    _add_routes(app, _files(), *routers, lab.broker, lab.time_line, lab.following)
+    _add_routes(app, _load_files(), *routers, lab.broker, lab.time_line, lab.following)
     return app
 
 
@@ -57,7 +57,7 @@ def make_trace_page(recorder: Recorder, facts: Mapping[str, Any]) -> FastAPI:
     app.state.remote = None
     app.state.time_line = TimeLine(recorder, None)
     app.state.facts = {"version": __version__, **facts}
-    files = _files()
+    files = _load_files()
     start = bytes(files["index.html"].body)
     files["index.html"] = Response(start.replace(b"<html ", b'<html data-mode="trace" ', 1), media_type="text/html")
     _add_routes(app, files, lab.proxy, requests.router, lab.time_line)
@@ -93,7 +93,7 @@ def rebase_page(index: Response, root: str) -> Response:
     return Response(bytes(index.body).replace(b'"/files/', f'"{root}/files/'.encode()), media_type="text/html")
 
 
-def _files() -> dict[str, Response]:
+def _load_files() -> dict[str, Response]:
     """Return a response for each static file, keyed by its path below `static`."""
     responses: dict[str, Response] = {}
     for folder, _, names in os.walk(STATIC):

@@ -94,7 +94,7 @@ def mask_secrets(tree: Node, frame: bytearray) -> bool:
     is_masked = False
     for node in tree.all_nodes():
         for child in node.children or ():
-            if child.name in SECRETS or (child.name == "value" and is_password(_text(node, "name"))):
+            if child.name in SECRETS or (child.name == "value" and is_password(_child_text(node, "name"))):
                 frame[child.start : child.end] = bytes(child.end - child.start)
                 child.children, child.note = None, "masked"
                 child.value = None if child.value is None else ""
@@ -102,5 +102,5 @@ def mask_secrets(tree: Node, frame: bytearray) -> bool:
     return is_masked
 
 
-def _text(node: Node, name: str) -> str:
+def _child_text(node: Node, name: str) -> str:
     return next((str(child.value or "") for child in node.children or () if child.name == name), "")

@@ -124,13 +124,13 @@ class FetchSavings:
                     session.partitions.pop((topic.topic, bytes(topic.topic_id), index), None)
         if session.full is None:
             session.full = (
-                _size(_request_of(request, session.partitions), version),
-                _size(_response_of(session.partitions), version),
+                _encoded_size(_request_of(request, session.partitions), version),
+                _encoded_size(_response_of(session.partitions), version),
             )
         savings = session.savings
         savings.fetches += 1
         savings.full_bytes += sum(session.full)
-        savings.saved_bytes += session.full[0] - _size(request, version)
+        savings.saved_bytes += session.full[0] - _encoded_size(request, version)
         # A response that was too large to be recorded counts as a response with all partitions.
         if response is not None:
             answered = [
@@ -138,7 +138,7 @@ class FetchSavings:
                 for topic in response.responses
                 for part in topic.partitions
             ]
-            savings.saved_bytes += session.full[1] - _size(_response_of(answered), version)
+            savings.saved_bytes += session.full[1] - _encoded_size(_response_of(answered), version)
 
 
 def _has_session(exchange: Exchange) -> bool:
@@ -184,7 +184,7 @@ def _response_of(places: Iterable[_PartitionKey]) -> FetchResponse:
     )
 
 
-def _size(message: Any, version: int) -> int:
+def _encoded_size(message: Any, version: int) -> int:
     out = bytearray()
     encode(message, version, out, [])
     return len(out)

@@ -135,7 +135,7 @@ class Rows:
     def _make(self, exchange: Exchange) -> Row:
         reading = self.reading(exchange)
         duration = None if exchange.ended_ms is None else round(exchange.ended_ms - exchange.began_ms, 3)
-        outcome, state = _outcome(exchange, reading)
+        outcome, state = _describe_outcome(exchange, reading)
         if exchange.loss is not None and (fault := self.fault_of(exchange)) is not None:
             effect = {name: value for name, value in fault.items() if name in _EFFECTS}
             # The fault comes first, because narrow lists cut off the end of the text.
@@ -148,8 +148,8 @@ class Rows:
             reading.client_id,
             exchange.client,
             exchange.broker,
-            _short(about_of(reading)),
-            _short(outcome),
+            _shorten(about_of(reading)),
+            _shorten(outcome),
             state,
             duration,
             exchange.bytes_in,
@@ -157,7 +157,7 @@ class Rows:
         )
 
 
-def _outcome(exchange: Exchange, reading: Reading) -> tuple[str, str]:
+def _describe_outcome(exchange: Exchange, reading: Reading) -> tuple[str, str]:
     if exchange.loss is not None:
         return exchange.loss, "none"
     if exchange.kind is Kind.UNREADABLE:
@@ -169,5 +169,5 @@ def _outcome(exchange: Exchange, reading: Reading) -> tuple[str, str]:
     return outcome_of(reading), "error" if reading.errors else "ok"
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

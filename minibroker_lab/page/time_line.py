@@ -206,10 +206,9 @@ class TimeLine:
 
         Later requests may have effects in the same millisecond, which are then included.
         """
-        certain = exchange.time_ms + int(ended_ms - exchange.began_ms)
+        latest_ms = exchange.time_ms + int(ended_ms - exchange.began_ms) + 1
         following = self._recorder.between(exchange.number + 1, exchange.number + _MAX_OVERLAPPING)
-        next_ms = next((later.time_ms for later in following if later.began_ms >= ended_ms), certain + 2)
-        return certain + (next_ms > certain)
+        return min([latest_ms, *(later.time_ms for later in following if later.began_ms >= ended_ms)])
 
     async def _marks_at(self, number: int, ended_ms: float) -> tuple[dict[tuple[str, int], dict[str, int]], int]:
         """Return the newest offsets of each log in earlier responses, and the number of requests searched."""

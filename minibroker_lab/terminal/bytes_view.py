@@ -107,9 +107,9 @@ def label_of(field: Field) -> Text:
     if "value" in field:
         value = field["value"]
         value_text = str(cast("Field", value)["base64"] if isinstance(value, dict) else value)
-        label.append(f" {_short(value_text)}", "bold")
+        label.append(f" {_shorten(value_text)}", "bold")
     if field.get("note"):
-        label.append(f" {_short(field['note'])}", "dim")
+        label.append(f" {_shorten(field['note'])}", "dim")
     if field.get("fault"):
         label.append(f" {field['fault']}", "bold red")
     return label
@@ -125,7 +125,7 @@ def about(field: Field, meanings: Mapping[str, Any]) -> str:
     return f"{summary}\n{meaning.get('text', '')}{source}"
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     text = "".join(character if character.isprintable() else "·" for character in text)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 

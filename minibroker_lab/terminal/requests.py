@@ -73,16 +73,16 @@ class RequestList(View):
         numbers_before = [number for number in numbers if self._end is None or number <= self._end]
         shown = tuple(numbers_before[-_ROWS:])
         if shown != self._shown or self._waiting:
-            rows = await self._rows(shown)
+            rows = await self._fetch_rows(shown)
             self._waiting = any(row["state"] == "waiting" for row in rows)
             self._shown = shown
-            fill_table(self.table("#rows"), [(str(row["number"]), _cells(row)) for row in rows])
+            fill_table(self.table("#rows"), [(str(row["number"]), _request_cells(row)) for row in rows])
         filter_text = f" with “{self._words}”" if self._words else ""
         paused = ", paused" if self._is_paused else ""
         text = f"{len(numbers):,} requests{filter_text}, {len(shown):,} shown{paused}"
         self.query_one("#status", Static).update(text)
 
-    async def _rows(self, shown: tuple[int, ...]) -> list[dict[str, Any]]:
+    async def _fetch_rows(self, shown: tuple[int, ...]) -> list[dict[str, Any]]:
         """Fetch the rows with these numbers, at most 500 per request."""
         rows: dict[int, dict[str, Any]] = {}
         for number in shown:
@@ -133,7 +133,7 @@ class RequestList(View):
                 self._end = None
 
 
-def _cells(row: dict[str, Any]) -> list[Any]:
+def _request_cells(row: dict[str, Any]) -> list[Any]:
     api = row["api"] if row["version"] < 0 else f"{row['api']} v{row['version']}"
     outcome = Text(row["outcome"], _STYLES.get(row["state"], ""))
     client = f"{row['client_id'] or ''} {row['client']}".strip()

@@ -122,7 +122,7 @@ class Conversation:
             if api_key == _PRODUCE:
                 known_acks = self._known_acks
                 if version != known_acks.version or not frame.startswith(known_acks.head, _HEADER_END):
-                    known_acks = self._known_acks = _acks(frame, version)
+                    known_acks = self._known_acks = _read_acks(frame, version)
                 exchange.expects_response = known_acks.acks != 0
             elif api_key == _SASL_HANDSHAKE:
                 self._may_be_tokens = version == 0
@@ -234,7 +234,7 @@ def _is_request(frame: bytes | bytearray, size: int) -> bool:
     return -1 <= length <= size - _HEADER_END - _INT16.size
 
 
-def _acks(frame: bytes | bytearray, version: int) -> _Acks:
+def _read_acks(frame: bytes | bytearray, version: int) -> _Acks:
     """Return the `acks` field of a Produce request and the bytes before it."""
     try:
         position = _HEADER_END + _INT16.size + max(_INT16.unpack_from(frame, _HEADER_END)[0], 0)

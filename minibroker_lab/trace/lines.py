@@ -130,7 +130,7 @@ class Output:
         self._thread.start()
 
     def write(self, text: str) -> bool:
-        """Queue a text for writing. Return False if too much text is waiting."""
+        """Queue text for writing. Return False if too much text is waiting."""
         with self._lock:
             if self._waiting > MAX_LINE_BYTES:
                 return False
@@ -196,7 +196,7 @@ class LineWriter:
         """Begin an exchange whose request has arrived."""
         if self._output is None and self._ring is None:
             return
-        exchange.began = self._clock.now_ms(), self._clock.monotonic_ms()
+        exchange.began = self._clock.read_both_ms()
         exchange.request_frame = self._limit_frame(frame_without_secrets(exchange, frame, is_request=True))
         if self._ring is None:
             self._count += 1

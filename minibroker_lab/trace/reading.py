@@ -115,13 +115,13 @@ def read(exchange: Exchange, topics: KnownTopics) -> Reading:
         return Reading(
             exchange,
             api[exchange.kind],
-            request_bytes=_raw(exchange.request_frame, exchange.bytes_in, hides=hides),
-            response_bytes=_raw(exchange.response_frame, exchange.bytes_out, hides=hides),
+            request_bytes=_keep_raw(exchange.request_frame, exchange.bytes_in, hides=hides),
+            response_bytes=_keep_raw(exchange.response_frame, exchange.bytes_out, hides=hides),
         )
-    served = _endpoint(exchange.api_key)
+    served = _find_endpoint(exchange.api_key)
     hides = has_secrets(exchange.api_key)
-    client_id, request = _request(exchange, served)
-    version, response = _response(exchange, served)
+    client_id, request = _decode_request(exchange, served)
+    version, response = _decode_response(exchange, served)
     if response is not None:
         topics.learn(response)
     return Reading(
@@ -131,8 +131,8 @@ def read(exchange: Exchange, topics: KnownTopics) -> Reading:
         detach(request) if hides else request,
         detach(response) if hides else response,
         version,
-        _raw(exchange.request_frame, exchange.bytes_in, hides=hides) if request is None else None,
-        _raw(exchange.response_frame, exchange.bytes_out, hides=hides) if response is None else None,
+        _keep_raw(exchange.request_frame, exchange.bytes_in, hides=hides) if request is None else None,
+        _keep_raw(exchange.response_frame, exchange.bytes_out, hides=hides) if response is None else None,
         # targets_by_name() only looks up names by id, which Core and KnownTopics both support.
         targets_by_name(served.names, request, cast("Core", topics)) if served and request is not None else (),
         sorted(set(map(error_name, error_codes_of(response)))),
@@ -144,7 +144,7 @@ def has_secrets(api_key: int) -> bool:
     """Return whether the bytes of an API must never be shown. In an unknown version, a secret can be anywhere."""
     if api_key == ApiKey.ENVELOPE:
         return True
-    served = _endpoint(api_key)
+    served = _find_endpoint(api_key)
     return served is not None and (holds_secrets(served.request) or holds_secrets(served.response))
 
 
@@ -164,7 +164,7 @@ def error_name(code: int) -> str:
         return f"error {code}"
 
 
-def _endpoint(api_key: int) -> Endpoint | None:
+def _find_endpoint(api_key: int) -> Endpoint | None:
     # An envelope contains another request, which may contain secrets, so it is not decoded.
     if api_key == ApiKey.ENVELOPE:
         return None
@@ -174,13 +174,13 @@ def _endpoint(api_key: int) -> Endpoint | None:
         return None
 
 
-def _raw(frame: bytes | bytearray, size: int, *, hides: bool) -> RawBytes | None:
+def _keep_raw(frame: bytes | bytearray, size: int, *, hides: bool) -> RawBytes | None:
     if not size:
         return None
     return RawBytes(size, None if hides else bytes(frame[_PREFIX : _PREFIX + MAX_SHOWN_BYTES]))
 
 
-def _request(exchange: Exchange, served: Endpoint | None) -> tuple[str | None, Any]:
+def _decode_request(exchange: Exchange, served: Endpoint | None) -> tuple[str | None, Any]:
     """Return the client id and the request, or None for each if it cannot be decoded."""
     view = memoryview(exchange.request_frame)[_PREFIX:]
     client_id = None
@@ -196,7 +196,7 @@ def _request(exchange: Exchange, served: Endpoint | None) -> tuple[str | None, A
         return client_id, None
 
 
-def _response(exchange: Exchange, served: Endpoint | None) -> tuple[int, Any]:
+def _decode_response(exchange: Exchange, served: Endpoint | None) -> tuple[int, Any]:
     """Return the version and the response. The response is None if it cannot be decoded."""
     version, view = exchange.version, memoryview(exchange.response_frame)
     if served is None or not exchange.bytes_out or len(view) < exchange.bytes_out:
@@ -205,7 +205,7 @@ def _response(exchange: Exchange, served: Endpoint | None) -> tuple[int, Any]:
     try:
         if exchange.api_key == ApiKey.API_VERSIONS:
             if bytes(view[_ERROR_CODE]) == _UNSUPPORTED_VERSION:
-                # Brokers answer an unsupported version in version 0, which every client can decode (KIP-511).
+                # Brokers answer an unsupported version with version 0, which every client can decode (KIP-511).
                 version = 0
         elif version in schema_of(served.response).flexible:
             position = skip_tagged_fields(view, position)

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping
@@ -15,6 +14,7 @@ from typing import Any, Final, TypeVar, cast
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import TopicPartition
 from minibroker_tools.client.settings import Settings, load_properties
+from minibroker_tools.client.zookeeper import connect, is_open
 from minibroker_tools.failures import ApiError, ToolError
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import write_error_line
@@ -54,10 +54,19 @@ def cluster_of(values: Values, *, timeout: float | None = None) -> Cluster:
 
 
 def local_broker(zookeeper: str, properties: Mapping[str, str] | None = None) -> Settings:
-    """Return the settings for a broker to use instead of ZooKeeper, and print a warning with its address.
+    """Return the settings for the brokers to use instead of ZooKeeper, and print a warning with their address.
 
-    A broker on this machine is preferred.
+    Brokers that are registered in ZooKeeper come first, then a broker on this machine.
     """
+    if LOCAL_BROKER not in os.environ:
+        with connect(zookeeper) as tree:
+            protocol = (properties or {}).get("security.protocol", "PLAINTEXT").upper()
+            registered = [] if tree is None else tree.bootstrap_servers(protocol)
+        if registered:
+            write_error_line(
+                f"Warning: the brokers that are registered in ZooKeeper are asked: {','.join(registered)}."
+            )
+            return Settings(",".join(registered), properties)
     broker = os.environ.get(LOCAL_BROKER) or _find_local_broker(zookeeper, properties)
     write_error_line(
         f"Warning: no ZooKeeper is asked at {zookeeper}. The broker at {broker} takes its place ({LOCAL_BROKER})."
@@ -73,9 +82,9 @@ def _find_local_broker(zookeeper: str, properties: Mapping[str, str] | None) -> 
     """
     host = zookeeper.partition(",")[0].partition("/")[0].rpartition(":")[0]
     names = (host, *HOSTS_IN_COMPOSE_FILES) if host and host not in _LOCAL_HOSTS else ()
-    if _is_open(_LOCAL_ADDRESS):
+    if is_open(_LOCAL_ADDRESS):
         return _LOCAL_ADDRESS
-    for address in filter(_is_open, (f"{name}:{port}" for name in names for port in _PORTS)):
+    for address in filter(is_open, (f"{name}:{port}" for name in names for port in _PORTS)):
         with (
             contextlib.suppress(ToolError),
             Cluster(Settings(address, properties), timeout=_CONNECT_TIMEOUT_S) as cluster,
@@ -83,13 +92,6 @@ def _find_local_broker(zookeeper: str, properties: Mapping[str, str] | None) -> 
             if not {broker.host for broker in cluster.brokers()} & _LOCAL_HOSTS:
                 return address
     return _LOCAL_ADDRESS
-
-
-def _is_open(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    with contextlib.suppress(OSError), socket.create_connection((host, int(port)), timeout=_CONNECT_TIMEOUT_S):
-        return True
-    return False
 
 
 def topic_filter(pattern: str | None) -> Callable[[str], bool]:

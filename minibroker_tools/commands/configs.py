@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.configs import ConfigEntry, alter_configs, describe_configs, list_resources
 from minibroker_tools.client.settings import load_properties
+from minibroker_tools.client.zookeeper import connect
 from minibroker_tools.commands.common import add_connection, cluster_of, java_text
 from minibroker_tools.commands.user_configs import (
     SCRAM_MECHANISMS,
@@ -14,6 +15,7 @@ from minibroker_tools.commands.user_configs import (
     alter_scram,
     describe_quotas,
     describe_scram,
+    store_scram,
 )
 from minibroker_tools.failures import ApiError, ToolError, UsageError
 from minibroker_tools.options import Options, Values
@@ -89,6 +91,8 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     values = options.parse(arguments)
     entities = _parse_entities(values, arguments)
     _check_options(values, entities)
+    if values.has("zookeeper") and _alter_before_brokers(values, entities):
+        return 0
     try:
         with cluster_of(values) as cluster:
             if values.has("alter"):
@@ -99,6 +103,24 @@ def run(options: Options, arguments: Sequence[str]) -> int:
         words = " ".join(arguments)
         raise ToolError(f"Error while executing config command with args '{words}'\n{error.described}") from None
     return 0
+
+
+def _alter_before_brokers(values: Values, entities: Sequence[Entity]) -> bool:
+    """Write a user's SCRAM credentials to ZooKeeper, where brokers that start later find them.
+
+    Returns:
+        False, if brokers have to be asked for the change.
+    """
+    added, deleted = (_parse_added(values), _parse_deleted(values)) if values.has("alter") else ({}, [])
+    if [entity.kind for entity in entities] != ["users"] or not SCRAM_MECHANISMS.keys() & {*added, *deleted}:
+        return False
+    with connect(values.text("zookeeper") or "") as tree:
+        if tree is None or tree.has_brokers():
+            return False
+        user = entities[0].name or ""
+        store_scram(tree, user, added, deleted)
+    write_line(f"Completed updating config for entity: user-principal '{user}'.")
+    return True
 
 
 def _parse_entities(values: Values, arguments: Sequence[str]) -> list[Entity]:
@@ -169,8 +191,7 @@ def _check_names(values: Values, entities: Sequence[Entity]) -> None:
 
 
 def _alter_entities(cluster: Cluster, values: Values, entities: Sequence[Entity]) -> None:
-    added = _parse_added(values)
-    deleted = [name.strip() for text in values.all("delete-config") for name in text.split(",")]
+    added, deleted = _parse_added(values), _parse_deleted(values)
     kind, name = entities[0].kind, entities[0].name or ""
     if kind in RESOURCES:
         _alter_resource(cluster, (RESOURCES[kind], name), added, deleted)
@@ -209,6 +230,10 @@ def _parse_added(values: Values) -> dict[str, str]:
         if not _NAME.fullmatch(name):
             raise ToolError(f"Invalid character found for config key: {name}")
     return configs
+
+
+def _parse_deleted(values: Values) -> list[str]:
+    return [name.strip() for text in values.all("delete-config") for name in text.split(",")]
 
 
 def _describe_entities(cluster: Cluster, entities: Sequence[Entity], *, everything: bool) -> None:

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from minibroker.security.sasl.scram import HASHES
+from minibroker.security.sasl.scram import HASHES, ScramCredential, derive_credential
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.java_text import to_double
 from minibroker_protocol.messages.client_quotas import (
@@ -27,6 +27,7 @@ from minibroker_protocol.messages.scram_credentials import (
     UserName,
 )
 from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.client.zookeeper import ZooKeeperTree
 from minibroker_tools.failures import ToolError, check_all, error_code, raise_if_failed
 from minibroker_tools.output import write_line
 
@@ -53,13 +54,7 @@ def alter_scram(cluster: Cluster, user: str, added: Mapping[str, str], deleted: 
         ToolError: The user, a mechanism or a credential is invalid.
         ApiError: The broker refused a change.
     """
-    if not user:
-        raise ToolError(
-            "The use of --entity-default or --user-defaults is not allowed with User SCRAM Credentials using "
-            "--bootstrap-server."
-        )
-    _refuse_unknown("users", [name for name in added if name not in SCRAM_MECHANISMS], "added")
-    _refuse_unknown("users", [name for name in deleted if name not in SCRAM_MECHANISMS], "deleted")
+    _check_scram(user, added, deleted)
     upsertions: list[ScramCredentialUpsertion] = []
     for mechanism, text in added.items():
         iterations, password = _parse_credential(mechanism, text)
@@ -77,6 +72,30 @@ def alter_scram(cluster: Cluster, user: str, added: Mapping[str, str], deleted: 
     deletions = [ScramCredentialDeletion(name=user, mechanism=SCRAM_MECHANISMS[name]) for name in deleted]
     request = AlterUserScramCredentialsRequest(deletions=deletions, upsertions=upsertions)
     check_all(cluster.ask_controller(request).results)
+
+
+def store_scram(tree: ZooKeeperTree, user: str, added: Mapping[str, str], deleted: Sequence[str]) -> None:
+    """Set and delete the SCRAM credentials of a user in ZooKeeper.
+
+    Raises:
+        ToolError: The user, a mechanism or a credential is invalid.
+    """
+    _check_scram(user, added, deleted)
+    credentials: dict[str, ScramCredential] = {}
+    for mechanism, text in added.items():
+        iterations, password = _parse_credential(mechanism, text)
+        credentials[mechanism] = derive_credential(mechanism, password, iterations=iterations)
+    tree.alter_user(user, credentials, deleted)
+
+
+def _check_scram(user: str, added: Mapping[str, str], deleted: Sequence[str]) -> None:
+    if not user:
+        raise ToolError(
+            "The use of --entity-default or --user-defaults is not allowed with User SCRAM Credentials using "
+            "--bootstrap-server."
+        )
+    _refuse_unknown("users", [name for name in added if name not in SCRAM_MECHANISMS], "added")
+    _refuse_unknown("users", [name for name in deleted if name not in SCRAM_MECHANISMS], "deleted")
 
 
 def _parse_credential(mechanism: str, text: str) -> tuple[int, str]:

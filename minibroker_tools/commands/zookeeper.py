@@ -1,20 +1,22 @@
 """zookeeper-server-start and zookeeper-shell, without a real ZooKeeper.
 
-The server keeps its nodes in memory (`minibroker_tools.zookeeper_server`). The shell shows the nodes that Kafka kept in
-ZooKeeper. It builds them from the metadata of a broker, preferably on this machine.
+The server keeps its nodes in memory (`minibroker_tools.zookeeper_server`). The shell shows the nodes of a ZooKeeper.
+Those in which Kafka kept its metadata are not there, so the shell builds them from the metadata of a broker.
 """
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from minibroker.clock import SystemClock
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.settings import load_properties
+from minibroker_tools.client.zookeeper import connect
 from minibroker_tools.commands.common import local_broker
 from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Options, Values
@@ -27,6 +29,8 @@ _NOTICE: Final = "This is a small ZooKeeper of minibroker, which keeps its nodes
 _PORTS: Final = range(0x10000)
 _DEFAULT_PORT: Final = "2181"
 _ROOT: Final = ("brokers", "cluster", "controller")
+_FindNode = Callable[[str, str], list[str] | str | None]
+"""Returns the result of the command `ls` or `get` for a path: names, data, or None if there is no such node."""
 _CONNECTED: Final = "\nWATCHER::\n\nWatchedEvent state:SyncConnected type:None path:null"
 
 
@@ -37,7 +41,7 @@ def declare_options(tool: str) -> Options:
         options.flag("daemon", help="run in the background")
         return options
     options = Options(
-        tool, "Show what ZooKeeper would have of the broker of this machine: zookeeper-shell HOST:PORT [ls|get PATH]"
+        tool, "Show nodes of ZooKeeper, or what Kafka would keep there: zookeeper-shell HOST:PORT [ls|get PATH]"
     )
     options.value("zk-tls-config-file", help="accepted for old scripts", metavar="FILE")
     return options
@@ -106,25 +110,43 @@ def _run_shell(values: Values) -> int:
     write_line(f"Connecting to {values.words[0]}")
     command = values.words[1:]
     lines: Iterable[Sequence[str]] = [command] if command else (line.split() for line in sys.stdin)
-    with Cluster(local_broker(values.words[0])) as cluster:
-        cluster.metadata([])
+    with contextlib.ExitStack() as ends:
+        find = _node_finder(values.words[0], ends)
         write_line(_CONNECTED)
         status = 0
         for words in lines:
             if words[:1] == ["quit"]:
                 break
             if words:
-                status = _run_command(cluster, words)
+                status = _run_command(find, words)
     return status
 
 
-def _run_command(cluster: Cluster, words: Sequence[str]) -> int:
+def _node_finder(servers: str, ends: contextlib.ExitStack) -> _FindNode:
+    """Return a function that finds nodes in ZooKeeper, or else in the metadata of the brokers."""
+    tree = ends.enter_context(connect(servers))
+    if tree is not None and not tree.has_brokers():
+        return lambda command, path: tree.children(path) if command == "ls" else tree.text(path)
+    cluster = ends.enter_context(Cluster(local_broker(servers)))
+    cluster.metadata([])
+
+    def find(command: str, path: str) -> list[str] | str | None:
+        parts = [part for part in path.split("/") if part]
+        if command == "ls":
+            names = None if tree is None else tree.children(path)
+            return _list_children(cluster, parts) if names is None else names
+        text = None if tree is None else tree.text(path)
+        return _node_content(cluster, parts) if text is None else text
+
+    return find
+
+
+def _run_command(find: _FindNode, words: Sequence[str]) -> int:
     command, path = words[0], next((word for word in words[1:] if word.startswith("/")), "/")
     if command not in {"ls", "get"}:
         write_line(f"Command not found: Command not found {command}")
         return 127
-    parts = [part for part in path.split("/") if part]
-    result = _list_children(cluster, parts) if command == "ls" else _node_content(cluster, parts)
+    result = find(command, path)
     if result is None:
         write_line(f"Node does not exist: {path}")
         return 1

@@ -66,10 +66,10 @@ class TopicSource:
             ValueError: a position or the choice of topics is invalid.
         """
         options = {"kafka.bootstrap.servers": self.bootstrap, "kafka.isolation.level": self.isolation}
-        options |= _subscription(self.topics, self.pattern)
-        options |= _position("starting", self.starting)
+        options |= _subscription_options(self.topics, self.pattern)
+        options |= _position_options("starting", self.starting)
         if not is_stream:
-            options |= _position("ending", self.ending)
+            options |= _position_options("ending", self.ending)
         elif self.ending != "latest":
             raise ValueError(f"ending: a stream has no end, so it cannot be {self.ending!r}; read a batch")
         if self.headers:
@@ -79,7 +79,9 @@ class TopicSource:
         return options | dict(self.options)
 
 
-def _subscription(topics: str | Sequence[str] | Mapping[str, Sequence[int]], pattern: str | None) -> Mapping[str, str]:
+def _subscription_options(
+    topics: str | Sequence[str] | Mapping[str, Sequence[int]], pattern: str | None
+) -> Mapping[str, str]:
     if pattern is not None:
         if topics:
             raise ValueError("topics and pattern: one of them, not both")
@@ -91,7 +93,7 @@ def _subscription(topics: str | Sequence[str] | Mapping[str, Sequence[int]], pat
     return {"subscribe": topics if isinstance(topics, str) else ",".join(topics)}
 
 
-def _position(which: Literal["starting", "ending"], position: Position) -> Mapping[str, str]:
+def _position_options(which: Literal["starting", "ending"], position: Position) -> Mapping[str, str]:
     if isinstance(position, str):
         if position not in {"earliest", "latest"}:
             raise ValueError(f"{which}: {position!r} is neither earliest nor latest")

@@ -200,7 +200,7 @@ class RemoteFileSystem:
 class _RemoteFile:
     """Like `_LocalFile`, for a file in a store.
 
-    Each range is a separate request, unless it lies within the bytes kept from the last request for a small range.
+    Each range is fetched by a request of its own, unless the last request for a small range has fetched it, too.
     """
 
     identity = UNKNOWN

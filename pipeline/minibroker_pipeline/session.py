@@ -98,6 +98,9 @@ def test_settings() -> dict[str, str]:
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.default.parallelism": "2",
         "spark.sql.shuffle.partitions": "2",
+        # A query that does not stop in time is an error, which shows what its thread was doing. By default Spark waits
+        # forever.
+        "spark.sql.streaming.stopTimeout": "300s",
         "spark.ui.enabled": "false",
         "spark.log.level": "ERROR",
     }

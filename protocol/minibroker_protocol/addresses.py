@@ -139,30 +139,32 @@ class _Steps:
         for index, field in enumerate(fields):
             if self._version in field.tagged_in:
                 if self._flexible:
-                    tags[field.tag] = self._field(field, in_tag=True)
+                    tags[field.tag] = self._field_step(field, in_tag=True)
             elif field.name == "host":
                 assert fields[index + 1].name == "port", cls
                 steps.append((_address_step(compact=self._flexible), True))
             elif field.name != "port":
-                steps.append(self._field(field))
+                steps.append(self._field_step(field))
         if self._flexible:
             address_tags = {tag: step for tag, (step, has_address) in tags.items() if has_address}
             steps.append((_tags_step(address_tags), bool(address_tags)))
         return steps
 
-    def _structure(self, cls: type[Any]) -> tuple[_Step, bool]:
+    def _structure_step(self, cls: type[Any]) -> tuple[_Step, bool]:
         steps = self.build(cls)
         return _chain_steps([step for step, _ in steps]), any(has_address for _, has_address in steps)
 
-    def _field(self, field: Field, *, in_tag: bool = False) -> tuple[_Step, bool]:
+    def _field_step(self, field: Field, *, in_tag: bool = False) -> tuple[_Step, bool]:
         kind = field.kind
-        step, has_address = (self._value(kind), False) if isinstance(kind, p.WireType) else self._structure(kind)
+        step, has_address = (
+            (self._value_step(kind), False) if isinstance(kind, p.WireType) else self._structure_step(kind)
+        )
         if field.is_array:
             return _array_step(_read_compact_count if self._flexible else _read_plain_count, step), has_address
         is_nullable = not isinstance(kind, p.WireType) and self._version in field.nullable and not in_tag
         return (_nullable_step(step) if is_nullable else step), has_address
 
-    def _value(self, kind: p.WireType) -> _Step:
+    def _value_step(self, kind: p.WireType) -> _Step:
         if kind.fmt:
             return _fixed_step(struct.calcsize(">" + kind.fmt))
         if self._flexible:

@@ -235,14 +235,14 @@ class FrameReader:
         if paused:
             buffer = memoryview(bytearray(self._view[self._start : self._end]))
         else:
-            buffer = self._grant(pending)
+            buffer = self._buffer_for_first(pending)
             buffer[:pending] = self._view[self._start : self._end]
         if own is not None:
             self._pool.release(own)
         self._own = self._view = buffer
         self._start, self._end = 0, pending
 
-    def _grant(self, received: int) -> memoryview:
+    def _buffer_for_first(self, received: int) -> memoryview:
         """Return a buffer for the first frame, of which `received` bytes have arrived."""
         size = self._frame_size()
         if self.grant and size > FIRST_GRANT_BYTES and (reserved := self._pool.reserve(size)) is not None:

@@ -234,7 +234,7 @@ def pwritev_all(fd: int, buffers: Sequence[Buffer], position: int) -> None:
     for start in range(0, len(buffers), IOV_MAX):
         # A call with more than IOV_MAX buffers would fail with EINVAL.
         group = buffers[start : start + IOV_MAX]
-        written = _pwritev(fd, group, position)
+        written = _write_at(fd, group, position)
         position += written
         for buffer in group:
             size = len(buffer)
@@ -249,7 +249,7 @@ def pwritev_all(fd: int, buffers: Sequence[Buffer], position: int) -> None:
             position += len(unwritten)
 
 
-def _pwritev(fd: int, buffers: Sequence[Buffer], position: int) -> int:
+def _write_at(fd: int, buffers: Sequence[Buffer], position: int) -> int:
     if hasattr(os, "pwritev"):
         return os.pwritev(fd, buffers, position)
     os.lseek(fd, position, os.SEEK_SET)  # macOS before version 11 has no pwritev.

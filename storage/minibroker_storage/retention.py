@@ -25,7 +25,7 @@ def count_beyond_size(segments: Sequence[LogSegment], config: LogConfig) -> int:
     if config.retention_bytes < 0:
         return 0
     surplus = sum(segment.size for segment in segments) - config.retention_bytes
-    return sum(size <= surplus for size in accumulate(segment.size for segment in _removable(segments)))
+    return sum(size <= surplus for size in accumulate(segment.size for segment in _removable_segments(segments)))
 
 
 def count_expired(segments: Sequence[LogSegment], config: LogConfig, now_ms: int) -> int:
@@ -38,9 +38,9 @@ def count_expired(segments: Sequence[LogSegment], config: LogConfig, now_ms: int
     """
     if config.retention_ms < 0:
         return 0
-    newest_times = (segment.newest_time_ms for segment in _removable(segments))
+    newest_times = (segment.newest_time_ms for segment in _removable_segments(segments))
     return sum(1 for _ in takewhile(lambda time: now_ms - time > config.retention_ms, newest_times))
 
 
-def _removable(segments: Sequence[LogSegment]) -> Sequence[LogSegment]:
+def _removable_segments(segments: Sequence[LogSegment]) -> Sequence[LogSegment]:
     return segments if segments[-1].size else segments[:-1]

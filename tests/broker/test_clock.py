@@ -192,3 +192,22 @@ async def test_a_jump_over_thousands_of_timers_passes_over_those_that_were_cance
         timer.cancel()
     clock.advance(60_000)
     assert fired == list(range(0, 20_000, 2))
+
+
+class PausingClock(ManualClock):
+    """A clock whose reader is suspended after each reading."""
+
+    def now_ms(self) -> int:
+        now_ms = super().now_ms()
+        self.advance(40)
+        return now_ms
+
+    def monotonic_ms(self) -> float:
+        now_ms = super().monotonic_ms()
+        self.advance(40)
+        return now_ms
+
+
+def test_a_suspended_reader_of_both_times_is_not_behind_on_the_wall_clock() -> None:
+    now_ms, monotonic_ms = PausingClock().read_both_ms()
+    assert now_ms - monotonic_ms == 40

@@ -1,7 +1,6 @@
 """Requests of Redpanda Console, by franz-go, get Kafka's responses; for kafka-ui and AKHQ see `test_java`."""
 
 import json
-import subprocess
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
@@ -13,7 +12,7 @@ import pytest
 from minibroker import Broker
 from tests.clients import go_programs
 from tests.kafka.real_kafka import RealKafka
-from tests.patience import PATIENCE_S
+from tests.programs import run_to_success
 
 
 def answers(bootstrap: str) -> list[Any]:
@@ -21,8 +20,7 @@ def answers(bootstrap: str) -> list[Any]:
     run = f"run-{uuid.uuid4().hex[:8]}"
     config = {"bootstrap": bootstrap, "topic": f"{run}-topic", "group": f"{run}-group"}
     command = [*go_programs.command("console"), json.dumps(config)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run_to_success(command)
     return [json.loads(line.replace(run, "run")) for line in done.stdout.splitlines()]
 
 

@@ -1,6 +1,5 @@
 """Producers that know of raised epochs (KIP-890) beside those that do not: what they ask for, and what comes of it."""
 
-import subprocess
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -14,7 +13,7 @@ from tests.clients.java_programs import client_command
 from tests.clients.kafka_python_client import KafkaPython
 from tests.clients.transactional import TransactionalProducer
 from tests.clients.transactors import FRANZ_GO, KAFKAJS, Transactor, TransactorOptions
-from tests.patience import PATIENCE_S
+from tests.programs import run_to_success
 
 ADDING: Final = frozenset({"AddPartitionsToTxn", "AddOffsetsToTxn"})
 LAST: Final = "last"
@@ -41,8 +40,7 @@ def asked(broker: Broker, transactional_ids: set[str] | None = None) -> dict[str
 @pytest.mark.parametrize("version", ["3.9.1", pytest.param("4.4.0", marks=pytest.mark.torture)])
 def test_only_java_clients_of_kafka_3_announce_where_they_write(broker: Broker, version: str) -> None:
     command = [*client_command("Transactions", version), broker.bootstrap_servers, "run-"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_to_success(command)
     versions = asked(broker)
     if version == "3.9.1":
         assert versions.keys() >= ADDING

@@ -8,7 +8,6 @@ those of Kafka 4.
 """
 
 import json
-import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Mapping
@@ -21,7 +20,7 @@ from tests.clients.broker_process import BrokerProcess
 from tests.clients.flow import PARTITIONS, SOURCE, TARGET, TOPICS, flow
 from tests.clients.java_programs import VERSIONS, client_command
 from tests.clients.line_process import LineProcess
-from tests.patience import PATIENCE_S
+from tests.programs import run_to_success
 from tests.sweeps import one_in
 
 PROGRAMS: Final = ("Consoles", "Groups", "Transactions")
@@ -82,8 +81,7 @@ def noted_for(program: str, version: str) -> Path:
 def answers(bootstrap: str, program: str, version: str) -> str:
     """The output of a program about that broker."""
     command = [*client_command(program, version), bootstrap, f"run-{uuid.uuid4().hex[:12]}-"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run_to_success(command)
     return done.stdout
 
 

@@ -1,7 +1,6 @@
 """The answers to the lessons in other languages than Python reach their goals, as the pages have them."""
 
 import os
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from tests.broker.page.lesson_answers import (
     server_of,
 )
 from tests.clients import go_programs, java_programs, node_programs
-from tests.patience import PATIENCE_S
+from tests.programs import run_to_success
 
 EMPTY: frozenset[str] = frozenset()
 BEYOND_KAFKAJS = frozenset({"session", "new-protocol"})
@@ -102,5 +101,4 @@ def test_the_client_to_begin_with_reads_what_it_has_written(
 def run(words: Sequence[str], lab: Broker) -> None:
     addresses = {"SERVER": server_of(lab), "PAGE": lab.page_url}
     environment: Mapping[str, str] = {**os.environ, **addresses}
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_to_success(words, env=environment)

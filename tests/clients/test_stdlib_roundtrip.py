@@ -1,24 +1,16 @@
 """The example that shows the main job passes against this broker."""
 
-import subprocess
 import sys
 
 from tests.clients.broker_process import ROOT, environment
-from tests.patience import PATIENCE_S
+from tests.programs import Completed, run_program
 
 EXAMPLES = ROOT / "examples"
 LIMIT = 20_000
 
 
-def run(example: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, str(EXAMPLES / example), *arguments],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+def run(example: str, *arguments: str) -> "Completed":
+    return run_program([sys.executable, str(EXAMPLES / example), *arguments], env=environment())
 
 
 def test_the_standard_library_comes_back_line_by_line_even_after_a_restart_and_a_kill() -> None:

@@ -1,7 +1,6 @@
 """The newest Kafka's tools for share groups print the same lines on that Kafka and on this broker."""
 
 import json
-import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -17,7 +16,8 @@ from tests.command_line_tools.runs import run_tool
 from tests.kafka import jars
 from tests.kafka.fixtures import or_skip
 from tests.kafka.real_kafka import RealKafka
-from tests.patience import NO_RETENTION, PATIENCE_S
+from tests.patience import NO_RETENTION
+from tests.programs import run_program
 from tests.sweeps import one_in
 
 _TOPIC: Final = "compared"
@@ -129,7 +129,7 @@ def _run_consumers(libs: Path, bootstrap: str) -> Iterator[tuple[str, list[str],
     for call in _CONSUMERS:
         name, *arguments = call.split()
         command = [jars.java(), *jars.SHORT_LIVED, "-cp", f"{libs}/*", name, "--bootstrap-server", bootstrap]
-        run = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        run = run_program([*command, *arguments])
         assert run.stdout or run.stderr, call
         lines = [*run.stdout.splitlines(), *run.stderr.splitlines()]
         yield call, [_normalize(line) for line in lines if not line.startswith("log4j:WARN")], run.returncode

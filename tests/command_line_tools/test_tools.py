@@ -14,6 +14,7 @@ from minibroker_tools.dispatch import TOOLS
 from minibroker_tools.failures import ToolError
 from tests.command_line_tools.runs import run_tool
 from tests.patience import PATIENCE_S
+from tests.programs import run_program, run_to_success
 
 
 def test_a_tool_is_found_by_its_name_with_and_without_sh_and_by_its_class(broker: str) -> None:
@@ -34,12 +35,8 @@ def test_a_link_named_after_a_tool_runs_it(broker: str, tmp_path: Path) -> None:
     program.chmod(0o755)
     link = tmp_path / "kafka-cluster.sh"
     link.symlink_to(program)
-    printed = subprocess.run(
+    printed = run_program(
         [str(link), "cluster-id", "--bootstrap-server", broker],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
         cwd=Path(__file__).parents[2],
         env={"PYTHONPATH": ":".join(sys.path)},
     )
@@ -133,9 +130,7 @@ def test_listing_topics_imports_neither_the_broker_nor_what_takes_long(broker: s
         "from minibroker_protocol.lazy_imports import is_loaded\n"
         "print(json.dumps(sorted(filter(is_loaded, list(sys.modules)))))"
     )
-    printed = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=True
-    )
+    printed = run_to_success([sys.executable, "-c", program])
     imported = set(json.loads(printed.stdout.splitlines()[-1]))
     assert "minibroker_tools.commands.topics" in imported
     of_the_broker = {"minibroker.broker", "minibroker.cluster.core", "minibroker_storage"}

@@ -13,6 +13,7 @@ from minibroker.cli.main import main
 from tests.command_line_tools.runs import run_tool
 from tests.kafka import jvm
 from tests.patience import PATIENCE_S
+from tests.programs import run_to_success
 
 
 def parse_events(text: str) -> list[dict[str, Any]]:
@@ -50,8 +51,7 @@ def test_what_is_produced_is_consumed_and_committed() -> None:
 def test_programs_of_kafkas_system_tests_end_well(kafka_libs: Path) -> None:
     def run(name: str, *words: str) -> list[dict[str, Any]]:
         command = [*jvm.command(kafka_libs), f"org.apache.kafka.tools.{name}", *words]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+        done = run_to_success(command)
         return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
     with Broker(topics=["in", "out"], config={"minibroker.emulate": "3.9"}) as broker:

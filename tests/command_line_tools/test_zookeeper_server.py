@@ -1,7 +1,9 @@
 """The small ZooKeeper, as kazoo sees it. `make torture` holds the same tests against Apache ZooKeeper."""
 
 import asyncio
+import base64
 import contextlib
+import json
 import logging
 import random
 import socket
@@ -15,9 +17,12 @@ import pytest
 from kazoo import exceptions  # type: ignore[import-untyped] # it has no types
 from kazoo.client import KazooClient  # type: ignore[import-untyped] # the same
 
+from minibroker import Broker
 from minibroker.clock import Clock, ManualClock, SystemClock
+from minibroker.security.sasl.scram import derive_credential
 from minibroker_tools import zookeeper_server
 from minibroker_tools.zookeeper_server import ZooKeeperServer
+from tests.command_line_tools.runs import Printed, run_tool
 from tests.command_line_tools.test_servers import ask_zookeeper
 from tests.kafka.real_kafka import free_ports
 from tests.patience import PATIENCE_S, eventually
@@ -228,6 +233,55 @@ def test_a_chroot_hides_what_is_above_it(port: int, connect: Callable[..., Any])
     assert connect().get("/kafka/brokers/ids/1")[0] == b"x"
     assert ask_zookeeper(port, b"ruok") == b"imok"
     assert b"Mode: standalone" in ask_zookeeper(port, b"srvr")
+
+
+def test_the_tools_write_users_before_the_brokers_start_and_find_the_brokers_then(
+    port: int, connect: Callable[..., Any]
+) -> None:
+    servers = f"127.0.0.1:{port}/kafka"
+
+    def alter(*change: str) -> Printed:
+        entity = ("--zookeeper", servers, "--alter", "--entity-type", "users", "--entity-name", "a b*")
+        return run_tool("kafka-configs", *entity, *change)
+
+    def shell(command: str, path: str) -> tuple[str, int]:
+        printed = run_tool("zookeeper-shell", servers, command, path)
+        return printed.out.splitlines()[-1], printed.status
+
+    assert shell("ls", "/brokers/ids") == ("Node does not exist: /brokers/ids", 1)
+    added = alter("--add-config", "SCRAM-SHA-256=[iterations=8192,password=secret],SCRAM-SHA-512=[password=x]")
+    assert (added.out, added.err, added.status) == (
+        "Completed updating config for entity: user-principal 'a b*'.\n",
+        "",
+        0,
+    )
+    assert alter("--delete-config", "SCRAM-SHA-512").status == 0
+    assert alter("--add-config", "SCRAM-SHA-256=[iterations=1,password=secret]").status == 1
+    assert shell("ls", "/config/users") == ("[a%20b%2A]", 0)
+    content = json.loads(shell("get", "/config/users/a%20b%2A")[0])
+    assert (content["version"], list(content["config"])) == (1, ["SCRAM-SHA-256"])
+    fields = dict(field.split("=", 1) for field in content["config"]["SCRAM-SHA-256"].split(","))
+    expected = derive_credential("SCRAM-SHA-256", "secret", iterations=8192, salt=base64.b64decode(fields["salt"]))
+    keys = [base64.b64decode(fields[key]) for key in ("stored_key", "server_key")]
+    assert (keys, fields["iterations"]) == ([expected.stored_key, expected.server_key], "8192")
+    change = "/config/changes/config_change_0000000001"
+    assert json.loads(shell("get", change)[0]) == {"version": 2, "entity_path": "users/a%20b%2A"}
+    with Broker(topics=["orders"]) as broker:
+        registered = {
+            "listener_security_protocol_map": {"OUTSIDE": "SSL", "INSIDE": "PLAINTEXT"},
+            "endpoints": ["OUTSIDE://nowhere.invalid:1", f"INSIDE://{broker.bootstrap_servers}"],
+        }
+        connect("/kafka").create("/brokers/ids/1", json.dumps(registered).encode(), makepath=True)
+        listed = run_tool("kafka-topics", "--zookeeper", servers, "--list")
+        assert (listed.out, f"registered in ZooKeeper are asked: {broker.bootstrap_servers}." in listed.err) == (
+            "orders\n",
+            True,
+        )
+        assert alter("--add-config", "SCRAM-SHA-256=[password=later]").status == 0
+        assert broker.services.security.scram.users() == ["a b*"]
+        assert shell("ls", "/brokers/ids") == ("[1]", 0)
+        assert json.loads(shell("get", "/brokers/ids/1")[0]) == registered
+        assert shell("ls", "/brokers/topics") == ("[orders]", 0)
 
 
 def test_hostile_bytes_leave_nothing_behind(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,4 +1,4 @@
-"""Containers of the image, by the `docker` command."""
+"""Containers of the image, controlled with the `docker` command."""
 
 import contextlib
 import subprocess
@@ -27,7 +27,7 @@ class Container:
         """Wait until a text occurs in a line of a stream, by default of either.
 
         Raises:
-            AssertionError: the container has ended without it.
+            AssertionError: the container has ended without writing the text.
         """
         followed = subprocess.Popen(
             self._engine.words("logs", "--follow", self.name),
@@ -46,10 +46,10 @@ class Container:
         assert found, f"{line!r} is not in the log: {self.logs()[-3000:]}"
 
     def wait_until(self, condition: Callable[[], bool], awaited: str) -> None:
-        """Look again and again until a condition holds.
+        """Wait until a condition holds.
 
         Raises:
-            AssertionError: it does not hold in time, or the container has ended.
+            AssertionError: the condition does not hold in time, or the container has ended.
         """
         deadline = time.monotonic() + PATIENCE_S
         while not condition():
@@ -63,23 +63,23 @@ class Container:
 
     @property
     def address(self) -> str:
-        """Its address in its network."""
+        """The container's address in its network."""
         return self.inspect("{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}")
 
     def port(self, port: int) -> int:
-        """Return the port of 127.0.0.1 that a port of the container is published at."""
+        """Return the port of 127.0.0.1 at which a port of the container is published."""
         return int(self._engine.docker("port", self.name, f"{port}/tcp").splitlines()[0].rpartition(":")[2])
 
     def execute(
         self, command: Sequence[str], *, user: str | None = None, given: str = ""
     ) -> "subprocess.CompletedProcess[str]":
-        """Run a command inside."""
+        """Run a command in the container."""
         options = ["--interactive"] if user is None else ["--interactive", "--user", user]
         return self._engine.try_docker("exec", *options, self.name, *command, given=given)
 
     def copy_in(self, path: str, content: str, mode: int, owner: tuple[int, int] = (0, 0)) -> None:
         """Put a file into the container."""
-        # It gets its name when it is whole: a loop of the container may wait for it, and run it at once.
+        # Rename the file when it is complete, because a loop in the container may be waiting to run it.
         script = 'umask 0; cat > "$1.part" && chown "$2" "$1.part" && chmod "$3" "$1.part" && mv "$1.part" "$1"'
         arguments = (path, f"{owner[0]}:{owner[1]}", f"{mode:o}")
         done = self.execute(["/bin/sh", "-c", script, "copy", *arguments], user="0:0", given=content)
@@ -108,12 +108,12 @@ def run_box(
     """Run a container of the image, and remove it with its volumes when the block ends.
 
     Args:
-        engine: what runs it.
+        engine: the engine that runs the container.
         options: options of `docker run`.
-        entrypoint: in the place of the image's.
-        command: its command, and arguments.
+        entrypoint: replaces the image's entry point.
+        command: the container's command and arguments.
         environment: further variables.
-        hostname: its host name, by which it finds its own address.
+        hostname: the container's host name, which resolves to its own address.
         ports: the ports to publish on 127.0.0.1, each at a free port.
     """
     box = Container(engine, f"{PREFIX}{uuid.uuid4().hex[:12]}")

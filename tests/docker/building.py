@@ -35,7 +35,7 @@ _CERTIFICATES: Final = "/etc/ssl/certs/ca-certificates.crt"
 
 
 def missing() -> str | None:
-    """Say what is needed and missing; None where an image can be built."""
+    """Return what is missing for a build, or None if an image can be built."""
     absent = [name for name in PROGRAMS if shutil.which(name) is None]
     if absent:
         return f"{' and '.join(absent)} missing; Debian has both as packages"
@@ -43,7 +43,7 @@ def missing() -> str | None:
 
 
 def main(folder: str = "build/image") -> int:
-    """Build the image into a folder; returns the exit status."""
+    """Build the image into a folder, and return the exit status."""
     problem = missing()
     if problem is not None:
         print(f"make image: {problem}", file=sys.stderr)  # noqa: T201 - for whoever builds
@@ -54,7 +54,11 @@ def main(folder: str = "build/image") -> int:
 
 
 def build(target: Path) -> Path:
-    """Build the image into a folder and return it. subprocess.CalledProcessError."""
+    """Build the image into a folder, and return the folder.
+
+    Raises:
+        subprocess.CalledProcessError: a step of the build fails.
+    """
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target) as place:
         store = Path(place)
@@ -83,7 +87,7 @@ def build(target: Path) -> Path:
 
 
 def _buildah(store: Path, *arguments: str) -> str:
-    """Run buildah with a store of its own and return what it writes to stdout, without the last newline."""
+    """Run buildah with a store of its own, and return its output."""
     command = ["buildah", "--root", str(store / "store"), "--runroot", str(store / "run"), "--storage-driver", "vfs"]
     completed = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
     if completed.returncode:
@@ -93,7 +97,7 @@ def _buildah(store: Path, *arguments: str) -> str:
 
 
 def _base(store: Path) -> None:
-    """Put the Dockerfile's base into the store, under the name that it has there."""
+    """Create the Dockerfile's base image in the store, under the name that the Dockerfile uses."""
     text = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8")
     match = re.search(r"^ARG PYTHON_VERSION=(\S+)", text, re.MULTILINE)
     assert match is not None
@@ -121,7 +125,7 @@ def _base(store: Path) -> None:
 
 
 def _pip_config(store: Path) -> Path:
-    """Have pip of the build trust the certificates that this machine trusts."""
+    """Make the build's pip trust the certificates that this machine trusts."""
     path = store / "pip.conf"
     path.write_text(f"[global]\ncert = {_CERTIFICATES}\n", encoding="utf-8")
     return path
@@ -153,7 +157,7 @@ def _read(part: IO[bytes] | None) -> bytes:
 
 
 def fingerprint() -> str:
-    """Return a digest of all that the image is made of, to see whether one that was built is still the newest."""
+    """Return a digest of all files in the image, which shows whether an existing image is up to date."""
     found = hashlib.sha256()
     kept = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
     for name in (*kept, "docker/Dockerfile"):

@@ -17,7 +17,7 @@ class Project:
     """The services of a Compose file. Use it in a `with` block, which starts them in order and removes them.
 
     Args:
-        engine: what runs them.
+        engine: the engine that runs the services.
         path: the Compose file.
         services: the services to start, with those that they depend on; all by default.
         waits: whether to wait until these services are healthy.
@@ -28,7 +28,7 @@ class Project:
         self._engine = engine
         self._compose = ["compose", "--project-name", name or new_name(), "--file", str(path)]
         self._up = ["up", "--detach", "--no-build", "--quiet-pull", *(["--wait"] if waits else []), *services]
-        # Files that publish ports publish the same ones.
+        # All files that publish ports use the same ones.
         self._publishes = "ports:" in path.read_text(encoding="utf-8")
         self._ends = ExitStack()
         self.keeps_volumes = False

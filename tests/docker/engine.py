@@ -15,7 +15,7 @@ from tests.patience import PATIENCE_S
 
 IMAGE: Final = "minibroker"
 PREFIX: Final = "minibroker-test-"
-"""How the names of the containers and projects of the tests begin."""
+"""The prefix of the names of the tests' containers and projects."""
 _STATE: Final = ROOT / "build" / "engine"
 _CLONE_NEWNET: Final = 0x40000000
 
@@ -109,7 +109,7 @@ def _find_running() -> Engine:
 
 @contextlib.contextmanager
 def lock(name: str) -> Iterator[None]:
-    """Keep other test processes of this checkout from doing the same."""
+    """Hold a lock among the test processes of this checkout."""
     path = ROOT / "build" / f"{name}.lock"
     with path.open("wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

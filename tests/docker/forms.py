@@ -13,7 +13,7 @@ class Form:
 
     Attributes:
         command: as the files have it.
-        shows: a text of its output, on either stream.
+        shows: a text in its output, on either stream.
         fails: the reason why it does not pass here; None for a form that passes.
     """
 
@@ -82,7 +82,7 @@ HEALTH_CHECKS: Final = (
 """Forms of health checks, and what they are made of."""
 
 SETTINGS: Final = "/tmp/client.properties"
-"""A file with properties of a client, there before the first command."""
+"""A file with client properties, which exists before the first command."""
 
 TOOL_COMMANDS: Final = (
     Form(
@@ -229,4 +229,4 @@ TOOL_COMMANDS: Final = (
     Form("kafka-avro-console-producer --broker-list localhost:9092 --topic a", "not found", fails=NO_REGISTRY),
     Form("connect-distributed worker.properties", "not found", fails="Kafka Connect is another service's image"),
 )
-"""Commands of start scripts and init containers, in an order in which each finds what it needs."""
+"""Commands of start scripts and init containers, ordered so that each finds what it needs."""

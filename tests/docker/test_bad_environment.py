@@ -1,4 +1,4 @@
-"""Variables of a container that cannot be honored: one line names variable, value and remedy, and the status is 1."""
+"""Unusable variables of a container: one line names the variable, its value and a remedy, and the status is 1."""
 
 import sys
 from collections.abc import Mapping

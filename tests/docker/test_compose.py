@@ -29,7 +29,7 @@ consumer.close()  # or the next member of the group waits for the end of its ses
 
 
 def consume(project: Project, *settings: str) -> list[str]:
-    """Produce and consume with a real client; returns its lines: the brokers, and what it has consumed."""
+    """Produce and consume with a real client, and return its lines: the brokers and the consumed records."""
     return project.run_client(CLIENT, "-", *settings).splitlines()
 
 

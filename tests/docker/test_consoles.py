@@ -76,7 +76,7 @@ def test_consoles_in_java_are_answered_as_by_kafka(boxes: Boxes, environment: Ma
 
 @pytest.mark.usefixtures("fixed_ports")
 def test_redpanda_console_starts_and_is_answered(boxes: Boxes) -> None:
-    """Before version 3 it ends where the list of subjects or of brokers is an error."""
+    """Before version 3, the console exits if the list of subjects or of brokers is an error."""
     options: Sequence[str] = [
         "--kafka-addr internal://0.0.0.0:29092,external://0.0.0.0:9092",
         "--advertise-kafka-addr internal://box:29092,external://localhost:9092",

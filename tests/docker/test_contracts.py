@@ -1,4 +1,4 @@
-"""The sequences by which each Testcontainers module starts a broker, played step for step with the image.
+"""The sequences by which each Testcontainers module starts a broker, performed step by step with the image.
 
 A test replaces entry point and command, copies files in with their modes and owners, and waits for the module's log
 line on its stream. It runs the module's commands inside. In the end a real client produces and consumes.
@@ -54,7 +54,7 @@ def loop(path: str, *, test: str = "-f", run: str = "") -> str:
 
 
 def use(port: int) -> None:
-    """Create a topic, produce and consume with a group, as a client that comes by 127.0.0.1:`port`."""
+    """Create a topic, produce and consume with a group, as a client that connects to 127.0.0.1:`port`."""
     common: dict[str, str | int | float | bool] = {"bootstrap.servers": f"127.0.0.1:{port}"}
     admin: Any = AdminClient(common)  # its stubs leave out what a future has
     admin.create_topics([NewTopic("orders", 2, 1)], operation_timeout=PATIENCE_S)["orders"].result(PATIENCE_S)
@@ -64,7 +64,7 @@ def use(port: int) -> None:
 
 
 def passes(box: Container, command: Sequence[str]) -> bool:
-    """Whether a command inside ends with status 0."""
+    """Return whether a command in the container ends with status 0."""
     return box.execute(command).returncode == 0
 
 
@@ -347,7 +347,7 @@ def test_playtika_makes_topics_and_rights_with_tools(boxes: Callable[..., Contai
 
 @pytest.mark.parametrize("start", ["/etc/kafka/docker/run", "/etc/confluent/docker/run", None])
 def test_the_user_may_be_any_of_group_root(boxes: Callable[..., Container], start: str | None) -> None:
-    """OpenShift picks a number for each project; `docker run --user 12345` is of group root, too."""
+    """OpenShift assigns a uid to each project. `docker run --user 12345` also has the group root."""
     entrypoint = () if start is None else [start]
     address = {"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:9092"}
     options = ["--user", "12345:0", *(READ_ONLY if start is None else ())]

@@ -77,7 +77,7 @@ def test_the_files_are_what_their_schema_wants(heading: str, schema: str, tmp_pa
 
 
 def run(command: str, folder: Path, variables: Mapping[str, str]) -> str:
-    """Run a command of a job in a folder that has the project's tests, and return what it prints."""
+    """Run a command of a job in a folder with the project's tests, and return its output."""
     (folder / "check.py").write_text(RUN_TESTS)
     (folder / "run-tests").write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} check.py\n")
     (folder / "run-tests").chmod(0o755)
@@ -144,7 +144,7 @@ def service(environment: Mapping[str, str], address: str, folder: Path) -> Itera
 
 
 def here(variables: Mapping[str, str], host: str, served: Mapping[str, str]) -> dict[str, str]:
-    """Return a job's variables with the addresses of a broker that runs here in the place of the job's."""
+    """Return a job's variables with the addresses of a local broker instead of the job's."""
     addresses = {f"{host}:9092": served["bootstrap"], f"http://{host}:9900": served["control"]}
     assert set(addresses) == {variables["BOOTSTRAP_SERVERS"], variables["CONTROL"]}
     return {name: addresses.get(value, value) for name, value in variables.items()}

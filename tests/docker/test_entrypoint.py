@@ -1,4 +1,4 @@
-"""The container's entry point, run as the plain process that it is in the container."""
+"""The container's entry point, run as a plain process, as in the container."""
 
 import contextlib
 import os
@@ -65,7 +65,7 @@ def started(environment: Mapping[str, str], *, may_log_errors: bool = False) -> 
 
 
 def values(command: list[str], option: str) -> list[str]:
-    """Return what follows each `option` in the command."""
+    """Return the argument after each `option` in the command."""
     return [value for name, value in pairwise(command) if name == option]
 
 
@@ -338,7 +338,7 @@ def test_another_command_takes_the_place_of_the_process() -> None:
 
 @pytest.fixture
 def path_with_minibroker(tmp_path: Path) -> str:
-    """Put a `minibroker` on a PATH of its own that runs this checkout, installed or not."""
+    """Create a PATH with a `minibroker` that runs this checkout, even if it is not installed."""
     script = tmp_path / "minibroker"
     rooms = os.pathsep.join(str(ROOT / room) for room in (".", "protocol", "storage"))
     script.write_text(

@@ -29,7 +29,7 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def broker(engine: Engine) -> Iterator[Container]:
-    """Return one container for all commands, with files of clients in it."""
+    """Return one container for all commands, with client files in it."""
     with run_box(engine, hostname="kafka", environment=ENVIRONMENT) as box:
         for path, text in FILES.items():
             box.copy_in(path, text, 0o644, (1000, 0))
@@ -38,7 +38,7 @@ def broker(engine: Engine) -> Iterator[Container]:
 
 
 def check(box: Container, form: Form) -> None:
-    """Run a command; it does what the table says."""
+    """Run a command, and check the result against the table."""
     done = box.execute(["/bin/sh", "-c", form.command])
     output = done.stdout + done.stderr
     assert (done.returncode == 0) == (form.fails is None), f"{done.returncode}: {output}"

@@ -19,11 +19,11 @@ from tests.patience import PATIENCE_S
 ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "docker"
 LARGEST = 70_000_000
-"""The bytes of the image, compressed."""
+"""The compressed size of the image in bytes."""
 
 
 def instructions() -> list[tuple[str, str]]:
-    """Parse the Dockerfile into its instructions and what follows them, with continued lines joined."""
+    """Parse the Dockerfile into instructions and their arguments, with continued lines joined."""
     text = re.sub(r"^#.*\n", "", (DOCKER / "Dockerfile").read_text(), flags=re.MULTILINE).replace("\\\n", " ")
     lines = [line.split(maxsplit=1) for line in text.splitlines() if line.strip()]
     return [(name, " ".join(rest.split())) for name, rest in lines]
@@ -37,7 +37,7 @@ def final_stage() -> dict[str, str]:
 
 
 def copied_sources() -> list[str]:
-    """Return what the Dockerfile copies out of the checkout."""
+    """Return the paths that the Dockerfile copies from the checkout."""
     copies = [rest.split() for name, rest in instructions() if name == "COPY" and "--from=" not in rest]
     return [source for words in copies for source in words[:-1]]
 
@@ -91,7 +91,7 @@ def test_what_the_dockerfile_copies_exists_and_is_sent_to_the_engine() -> None:
 
 
 def compose(name: str) -> dict[str, Any]:
-    """Return what a compose file says."""
+    """Return the content of a Compose file."""
     yaml = pytest.importorskip("yaml")
     document: dict[str, Any] = yaml.safe_load((DOCKER / name).read_text())
     return document
@@ -198,7 +198,7 @@ def test_the_image_is_as_small_as_it_promises(engine: Engine) -> None:
 
 
 def test_no_module_of_the_image_is_compiled_again_at_a_start(engine: Engine) -> None:
-    """A compiled module of a hash that is not checked is used without a look at its source (PEP 552)."""
+    """A module compiled with an unchecked hash is used without reading its source (PEP 552)."""
     program = """if True:
         import importlib.util, pathlib
         sources = [*pathlib.Path("/opt/minibroker/lib").rglob("*.py")]

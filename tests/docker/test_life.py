@@ -1,4 +1,4 @@
-"""How a container starts, becomes healthy and stops, under the limits and the commands that it is given."""
+"""How a container starts, becomes healthy and stops, with various limits and commands."""
 
 from collections.abc import Callable, Sequence
 

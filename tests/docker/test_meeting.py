@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kazoo.client import KazooClient  # type: ignore[import-untyped] # it has no types
 
 from minibroker import Broker
 from minibroker.cluster.nodes_file import NodesFile
 from minibroker.config import BrokerConfig
+from minibroker.security.sasl.scram import derive_credential
 from minibroker.server.remote import link
 from minibroker.server.remote.holder import LinkPort
 from minibroker.server.remote.link import Claim, Endpoint
@@ -21,6 +23,7 @@ from minibroker_container.cluster import meet
 from minibroker_container.meeting import ClaimError, Meeting, Place, Registrar, Voters
 from minibroker_container.zookeeper_meeting import NoZooKeeperError, ZooKeeper
 from minibroker_tools.zookeeper_server import Tree
+from tests.command_line_tools.runs import run_tool
 from tests.command_line_tools.test_zookeeper_server import ours
 from tests.kafka.real_kafka import free_ports
 from tests.patience import PATIENCE_S
@@ -132,7 +135,7 @@ async def link_of(registrar: Registrar, port: int = 0) -> AsyncGenerator[int]:
 
 
 class Party:
-    """A broker that meets others, as far as its link goes."""
+    """The link of a broker that meets others."""
 
     def __init__(self, nodes_file: NodesFile, node_id: int, port: int, registrar: Registrar) -> None:
         self.nodes_file = nodes_file
@@ -142,7 +145,7 @@ class Party:
         self.reports: list[str] = []
 
     async def find(self, place: Place) -> link.Address | None:
-        """Return the holder. If it is this broker, it is ready for members afterwards."""
+        """Return the holder. If it is this broker, prepare it for members."""
         meeting = Meeting(self.registrar, self.nodes_file, self.port, place, self.reports.append)
         holder = await meeting.find_holder()
         if holder is None:
@@ -253,6 +256,35 @@ async def test_zookeeper_has_one_holder_and_all_brokers(tmp_path: Path, monkeypa
                 await until(lambda: {ids, controller} <= set(empty.tree.nodes))
                 assert json.loads(empty.tree.nodes[ids].data)["endpoints"] == ["PLAINTEXT://kafka:9092"]
             announcing.cancel()
+
+
+async def test_users_that_were_written_to_zookeeper_can_log_in(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    mechanism = "SCRAM-SHA-256"
+    with ours() as (port, _):
+        change = ("--alter", "--add-config", f"{mechanism}=[password=secret]", "--entity-type", "users")
+        servers = f"127.0.0.1:{port}"
+        altered = await asyncio.to_thread(
+            run_tool, "kafka-configs", "--zookeeper", servers, *change, "--entity-name", "a b"
+        )
+        assert altered.status == 0
+        client: Any = KazooClient(servers)
+        await asyncio.to_thread(client.start)
+        for name, data in (("empty", b""), ("quota", b'{"version":1,"config":{"producer_byte_rate":"1"}}')):
+            await asyncio.to_thread(client.create, f"/config/users/{name}", data)
+        await asyncio.to_thread(client.stop)
+        broker = Broker(listen="127.0.0.1:0", data_dir=str(tmp_path), timeout=PATIENCE_S)
+        broker.asynchronous.owns_loop = True
+        held = await meet(broker, [f"zookeeper://{servers}"], "127.0.0.1:0", asyncio.Event(), lambda _: None)
+        assert held is not None
+        async with broker, held:
+            scram = broker.asynchronous.services.security.scram
+            assert scram.users() == ["a b"]
+            credential = scram.find(mechanism, "a b")
+            assert credential is not None
+            assert credential == derive_credential(mechanism, "secret", salt=credential.salt)
+    assert "/config/users/empty in ZooKeeper has no credentials of Kafka's form" in caplog.text
 
 
 async def test_a_broker_without_its_zookeeper_starts_alone_unless_it_needs_others(

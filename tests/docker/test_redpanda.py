@@ -1,4 +1,4 @@
-"""The image in the place of Redpanda's: `redpanda start`, its files, rpk and the admin API; as its modules start it."""
+"""The image in place of Redpanda's: `redpanda start`, its files, rpk, the admin API, and starts by its modules."""
 
 import json
 import urllib.error
@@ -47,7 +47,7 @@ auto_create_topics_enabled: true
 
 
 def asked(port: int, path: str, method: str = "GET", content: object = None) -> tuple[int, Any]:
-    """Ask the admin API; returns status and content."""
+    """Query the admin API, and return the status and the content."""
     body = None if content is None else json.dumps(content).encode()
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", body, method=method)
     try:
@@ -72,7 +72,7 @@ def exchange(common: dict[str, str | int | float | bool]) -> None:
 
 
 def started_as_by_modules(boxes: Callable[..., Container], *, login: bool) -> tuple[Container, int]:
-    """Start a container as the modules for Java and Go do; returns it with the port of its Kafka API."""
+    """Start a container like the modules for Java and Go, and return it with the port of its Kafka API."""
     box = boxes(
         "--user",
         "0:0",
@@ -153,7 +153,7 @@ def test_python_node_dotnet_and_quarkus_start_by_rpk_with_options(
 
 @pytest.fixture(scope="module")
 def plain(engine: Engine) -> Iterator[Container]:
-    """Return one container that Compose's command starts."""
+    """Return a container started by the command in a Compose file."""
     with run_box(engine, command=["redpanda", "start", "--smp=1"], entrypoint=["/entrypoint.sh"]) as box:
         box.wait_for(STARTED)
         yield box

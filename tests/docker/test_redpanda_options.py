@@ -23,21 +23,21 @@ schema_registry: {schema_registry_api: [{address: 127.0.0.1, port: 18081}]}
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder of the configuration, which is empty."""
+    """Return the empty configuration folder."""
     monkeypatch.setattr(redpanda, "NODE_CONFIG", str(tmp_path / "redpanda.yaml"))
     monkeypatch.setattr(redpanda, "BOOTSTRAP_CONFIG", str(tmp_path / ".bootstrap.yaml"))
     return tmp_path
 
 
 def translated(*arguments: str, **given: str) -> dict[str, str]:
-    """Translate a command line; there is no remark."""
+    """Translate a command line, and check that it causes no remark."""
     remarks, found = remarks_on(*arguments, **given)
     assert remarks == []
     return found
 
 
 def remarks_on(*arguments: str, **given: str) -> tuple[list[str], dict[str, str]]:
-    """Translate a command line, and return the remarks, too."""
+    """Translate a command line, and return the remarks and the variables."""
     remarks: list[str] = []
     found = redpanda.environment(arguments, given, remarks.append)
     return remarks, found

@@ -1,7 +1,6 @@
 """A failing test: pytest's output for the tests of the tutorial, without changing times and ports."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,7 +9,7 @@ from typing import Final
 from tests.documented import code
 from tests.drawings.svg import Drawing
 from tests.drawings.terminal import Line, terminal
-from tests.patience import PATIENCE_S
+from tests.programs import run_program
 
 _PAGE: Final = "docs/tutorial.md"
 _COLUMNS: Final = 92
@@ -31,15 +30,7 @@ def _output() -> str:
         Path(directory, "test_orders.py").write_text("\n\n".join(tests))
         Path(directory, "pytest.ini").write_text("[pytest]\nkafka_timeout = 1\n")
         command = [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:asyncio"]
-        result = subprocess.run(
-            command,
-            cwd=directory,
-            env={"COLUMNS": str(_COLUMNS)},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-        )
+        result = run_program(command, cwd=directory, env={"COLUMNS": str(_COLUMNS)})
     assert result.returncode == 1, result.stdout + result.stderr
     assert "1 failed, 1 passed" in result.stdout
     return result.stdout

@@ -14,6 +14,7 @@ from tests.clients import toolchains
 from tests.kafka import jvm
 from tests.kafka.coordinators import with_coordinators
 from tests.patience import PATIENCE_S
+from tests.programs import run_to_success
 
 _ATTEMPTS = 3
 _STARTED = "Kafka Server started"
@@ -176,8 +177,7 @@ class RealKafka:
         self._write_properties(*free_ports())
         command = [*self._java(), "kafka.tools.StorageTool", "format", "--cluster-id", _CLUSTER_ID]
         command += ["--config", str(self.directory / "server.properties")]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+        run_to_success(command)
 
     def _write_properties(self, port: int, controller: int) -> None:
         own = {"controller.quorum.voters": f"1@127.0.0.1:{controller}", **self.listeners(port, controller)}

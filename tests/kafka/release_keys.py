@@ -4,7 +4,6 @@
 """
 
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -13,7 +12,7 @@ from typing import Final
 
 from minibroker.config.releases import RELEASES, release_name
 from tests.kafka import jars, jvm
-from tests.patience import PATIENCE_S
+from tests.programs import run_to_success
 
 FILE: Final = Path(__file__).parents[2] / "minibroker/config/release_keys.tsv"
 _PROGRAM: Final = Path(__file__).with_name("ConfigKeys.java")
@@ -36,7 +35,7 @@ _POM: Final = """\
 def lines_of(folders: Iterable[Path]) -> list[list[str]]:
     """Return what the program says of the releases whose jars are in these folders, named by their versions."""
     command = [jars.java(), *jvm.OPTIONS, str(_PROGRAM), *map(str, folders)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+    done = run_to_success(command)
     return [line.split("\t") for line in done.stdout.splitlines()]
 
 

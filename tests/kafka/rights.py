@@ -30,6 +30,7 @@ from tests.broker.security.authorization.attempts import Attempt, Names, attempt
 from tests.broker.security.authorization.rules import rule
 from tests.broker.socket_client import SocketClient
 from tests.kafka.secured_kafka import SecuredKafka
+from tests.patience import eventually
 
 PLACEHOLDERS = Names("t", b"\x01" * 16, "g", "x")
 REFUSALS = frozenset(int(code) for code in AUTHORIZATION_FAILED.values())
@@ -38,8 +39,6 @@ RIGHTS = [
     for kind in (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID, ResourceType.CLUSTER)
     for operation in SUPPORTED_OPERATIONS[kind]
 ]
-LOOKS = 2000
-"""So many until something must be there: Kafka's brokers hear of rules and topics a moment after they were made."""
 
 
 def create_topic(kafka: SecuredKafka, ours: Harness) -> tuple[Names, Names]:
@@ -51,7 +50,7 @@ def create_topic(kafka: SecuredKafka, ours: Harness) -> tuple[Names, Names]:
         (theirs,) = admin.ask(create, 7).topics
         assert theirs.error_code == 0
         known = MetadataRequest(topics=[MetadataRequestTopic(topic_id=theirs.topic_id, name=None)])
-        assert any(admin.ask(known, 12).topics[0].error_code == 0 for _ in range(LOOKS))
+        eventually(lambda: admin.ask(known, 12).topics[0].error_code == 0)
     (made,) = ours.ask(create, 7).topics
     assert made.error_code == 0
     names = Names("secret", theirs.topic_id, "readers", "sender")
@@ -62,15 +61,14 @@ def ask_until_ready(admin: SocketClient) -> None:
     """Have both kinds of coordinators made, and wait until they answer."""
     group = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
     sender = FindCoordinatorRequest(key_type=1, coordinator_keys=["x"])
-    assert any(
-        all(admin.ask(each, 4).coordinators[0].error_code == 0 for each in (group, sender)) for _ in range(LOOKS)
-    )
+    eventually(lambda: all(admin.ask(each, 4).coordinators[0].error_code == 0 for each in (group, sender)))
     described = DescribeGroupsRequest(groups=["g"])
     listed = DescribeTransactionsRequest(transactional_ids=["x"])
-    assert any(
-        admin.ask(described, 5).groups[0].error_code == 0
-        and admin.ask(listed, 0).transaction_states[0].error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-        for _ in range(LOOKS)
+    eventually(
+        lambda: (
+            admin.ask(described, 5).groups[0].error_code == 0
+            and admin.ask(listed, 0).transaction_states[0].error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        )
     )
 
 
@@ -146,7 +144,7 @@ def remove(admin: SocketClient, acl: AclBinding) -> None:
 
 def wait_until(admin: SocketClient, acl: AclBinding, *, known: bool) -> None:
     request = DescribeAclsRequest(**as_filter(acl))
-    assert any(bool(admin.ask(request, 3).resources) is known for _ in range(LOOKS))
+    eventually(lambda: bool(admin.ask(request, 3).resources) is known)
 
 
 def as_filter(acl: AclBinding) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import re
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol
 
 import pytest
@@ -51,9 +52,6 @@ ONLY_HERE: Final = {
 Beside those that begin with `minibroker.` and those that are new in Kafka 4.
 """
 
-ATTEMPTS: Final = 2_000
-"""Kafka's brokers hear of a change some time after it was answered; who looks at it has to look again."""
-
 Change = tuple[int, str, str | None]
 
 
@@ -93,7 +91,10 @@ def sides(real_kafka: RealKafka) -> Iterator[tuple[Side, Side]]:
 
 
 class Both(Protocol):
-    """Does the same on both sides, and returns what came of it. AssertionError if that is not the same."""
+    """Does the same on both sides, and returns what came of it. AssertionError if that is not the same.
+
+    Kafka's brokers hear of a change some time after it was answered, so what only looks is repeated there.
+    """
 
     def __call__(self, action: Callable[..., Any], *arguments: Any, **fields: Any) -> Any:
         """Do it."""
@@ -105,12 +106,16 @@ def both(sides: tuple[Side, Side]) -> Both:
     """Do the same on both sides."""
 
     def run(action: Callable[..., Any], *arguments: Any, **fields: Any) -> Any:
-        _, there = sides
         ours, theirs = (action(side, *arguments, **fields) for side in sides)
-        for _ in range(0 if action is Side.change else ATTEMPTS):
-            if theirs == ours:
-                break
-            theirs = action(there, *arguments, **fields)
+
+        def is_same() -> bool:
+            nonlocal theirs
+            theirs = action(sides[1], *arguments, **fields)
+            return bool(theirs == ours)
+
+        if theirs != ours and action is not Side.change:
+            with suppress(AssertionError):  # The comparison below shows the difference.
+                eventually(is_same)
         assert ours == theirs
         return ours
 

@@ -1,6 +1,5 @@
 """A broker that emulates a release of Kafka, against the jars of that release."""
 
-import subprocess
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -14,7 +13,7 @@ from minibroker.config.releases import RELEASES
 from minibroker_protocol.api_keys import ApiKey
 from tests.clients import toolchains
 from tests.kafka import jars, jvm
-from tests.patience import PATIENCE_S
+from tests.programs import run_to_success
 from tests.sweeps import one_in
 
 _POM: Final = Path(__file__).with_name("releases.xml")
@@ -76,13 +75,7 @@ def _told_by(listener: str) -> dict[str, Table]:
         java = jars.java()
     except jars.NoJarsError as error:
         toolchains.missing(str(error))
-    done = subprocess.run(
-        [java, *jvm.OPTIONS, str(_PROGRAM), str(logging), listener, *found],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=True,
-    )
+    done = run_to_success([java, *jvm.OPTIONS, str(_PROGRAM), str(logging), listener, *found])
     tables: dict[str, Table] = {}
     for line in done.stdout.splitlines():
         jar, key, first, last = line.split()

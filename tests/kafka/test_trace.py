@@ -1,21 +1,17 @@
 """Real clients through `minibroker trace` in front of Apache Kafka."""
 
 import json
-from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-import pytest
 from confluent_kafka import Consumer
 
 from tests.broker.control.http import Control
 from tests.broker.socket_client import Address
 from tests.clients.conftest import CLIENTS
 from tests.clients.contract import Message
-from tests.clients.group_members import MEMBER_PROGRAMS, Group
 from tests.clients.trace_process import TraceProcess
 from tests.patience import PATIENCE_S
-from tests.sweeps import one_in
 
 PARTITIONS: Final = 2
 MESSAGES: Final = [Message(b"value %d" % number, partition=number % PARTITIONS) for number in range(40)]
@@ -76,18 +72,3 @@ def test_the_page_shows_requests_fields_and_groups(kafka_address: Address, tmp_p
         for path in ("/data/logs", "/data/state", "/data/actions", "/data/follow/paged/0/0"):
             assert page.ask("GET", path).status == 404
         consumer.close()
-
-
-@pytest.mark.parametrize("name", one_in(2, ["librdkafka", "kafka-python", "java-3.9.1", "franz-go"]))
-def test_groups_share_partitions_through_it(kafka_address: Address, name: str, tmp_path: Path) -> None:
-    with (
-        TraceProcess(f"{kafka_address[0]}:{kafka_address[1]}", tmp_path) as trace,
-        closing(Group(trace.bootstrap, 6)) as group,
-    ):
-        first, second = (group.start(MEMBER_PROGRAMS[name]) for _ in range(2))
-        group.until_shared_by(first, second)
-        group.until_delivered("to both", first, second)
-        first.leave()
-        group.until_shared_by(second)
-        second.leave()
-    assert {"FindCoordinator", "JoinGroup", "SyncGroup", "LeaveGroup"} <= {entry["api"] for entry in trace.entries()}

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from minibroker_pipeline import jars, session
+from tests.documented import ROOT
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -22,7 +23,7 @@ def python_of_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
     the directories of both, and compiles every module that it imports from the zip file.
     """
     script = tmp_path_factory.mktemp("python") / "python"
-    script.write_text(f'#!/bin/sh\nPYTHONPATH= exec "{sys.executable}" "$@"\n')
+    script.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" "$@"\n')
     script.chmod(0o755)
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("PYSPARK_PYTHON", str(script))
@@ -33,7 +34,11 @@ def python_of_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A small Spark session with the packages for Kafka and Avro."""
     scratch = tmp_path_factory.mktemp("spark")
-    settings = {"spark.sql.warehouse.dir": str(scratch / "warehouse"), "spark.local.dir": str(scratch / "local")}
+    settings = {
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.local.dir": str(scratch / "local"),
+        "spark.python.daemon.module": "tests.pipeline.warm_daemon",
+    }
     try:
         running = session.spark_session("tests", packages=("kafka", "avro"), **session.test_settings(), **settings)
     except jars.NoJarsError as reason:

@@ -13,6 +13,7 @@ from typing import Final
 import pyspark
 
 from tests.patience import PATIENCE_S
+from tests.programs import run_program
 
 _HOME: Final = os.path.dirname(pyspark.__file__)
 _MASTER_READY: Final = re.compile(r"Starting Spark master at (spark://\S+)")
@@ -78,14 +79,8 @@ class Cluster:
 
     def run(self, script: str, directory: Path, environment: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
         """Run shell commands in a directory, with PySpark's commands on the path."""
-        return subprocess.run(
-            ["bash", "-e", "-o", "pipefail", "-c", script],
-            cwd=directory,
-            env={**self._environment, **environment},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
+        return run_program(
+            ["bash", "-e", "-o", "pipefail", "-c", script], cwd=directory, env={**self._environment, **environment}
         )
 
     def _daemon(self, ready: re.Pattern[str], *command: str) -> str:

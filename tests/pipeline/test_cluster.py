@@ -16,6 +16,7 @@ from tests.documented import ROOT, code
 from tests.patience import PATIENCE_S
 from tests.pipeline.producing import Message, create, produce
 from tests.pipeline.standalone import Cluster
+from tests.programs import run_to_success
 
 PAGE: Final = "docs/spark.md"
 SECTION: Final = "On a cluster"
@@ -56,8 +57,7 @@ def bare_environment(path: Path) -> str:
 
 def build_wheel(directory: Path) -> None:
     command = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(directory), str(ROOT)]
-    built = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert built.returncode == 0, built.stdout + built.stderr
+    run_to_success(command)
     next(directory.glob("*.whl")).rename(directory / WHEEL)
 
 

@@ -21,6 +21,7 @@ from tests.clients.kafka_python_client import KafkaProducer
 from tests.documented import ROOT, Block, blocks
 from tests.patience import PATIENCE_S
 from tests.pipeline.producing import Message, create, produce
+from tests.programs import run_to_success
 
 ELSEWHERE: Final = {
     ("docs/spark.md", "Spark"): "installs packages",
@@ -149,8 +150,7 @@ def test_the_first_test_of_the_readme_passes(tmp_path: Path) -> None:
     (tmp_path / "test_orders.py").write_text(test.text)
     (tmp_path / "pytest.ini").write_text(f"[pytest]\nkafka_timeout = {PATIENCE_S}\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q"]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert result.returncode == 0, result.stdout
+    run_to_success(command, cwd=tmp_path)
 
 
 def test_a_broker_runs_as_its_page_says(logs: Path, tmp_path: Path) -> None:

@@ -82,7 +82,6 @@ def test_any_cutting_of_the_stream_yields_the_same_frames(bodies: list[bytes], d
     assert peer.reader.pending == 0
 
 
-@settings(deadline=None, max_examples=30)
 @given(streams=st.lists(st.lists(st.binary(max_size=5000), max_size=4), min_size=2, max_size=4), data=st.data())
 def test_connections_that_share_a_pool_do_not_see_each_others_bytes(
     streams: list[list[bytes]], data: st.DataObject

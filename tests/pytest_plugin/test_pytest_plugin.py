@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from tests.patience import PATIENCE_S
+from tests.programs import run_program
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 CLIENT: Final = """
@@ -40,9 +40,7 @@ def run(tmp_path: Path) -> Run:
         if not all_plugins:
             command += ["-p", "minibroker.pytest_plugin"]
             environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-        return subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-        )
+        return run_program(command, cwd=tmp_path, env=environment)
 
     return start
 

@@ -1,6 +1,5 @@
 """Dumped records of share groups and streams groups, compared with the output of Kafka 4.4's tool."""
 
-import subprocess
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,7 @@ from minibroker_protocol.records.record import Record
 from minibroker_storage.dump.decoders import Decoded, Decoder, decode_group_record, decode_share_state_record
 from tests.kafka import jars, jvm
 from tests.kafka.fixtures import or_skip
-from tests.patience import PATIENCE_S
+from tests.programs import run_to_success
 from tests.storage.coordinator_logs import KeyAndValue, record_and_tombstone, written
 from tests.storage.dumping import as_text
 
@@ -162,5 +161,5 @@ def test_records_of_share_groups_and_streams_groups_are_printed_alike(
     words = or_skip(lambda: jvm.command(jars.find(version=jars.NEWEST)))
     log = written(tmp_path, records())
     tool = [*words, "org.apache.kafka.tools.DumpLogSegments", option, "--files", str(log)]
-    expected = subprocess.run(tool, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
+    expected = run_to_success(tool)
     assert as_text(log, decode=Decoder(decode)).out == expected.stdout

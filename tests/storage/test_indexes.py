@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker_storage.config import LogConfig
@@ -232,7 +232,6 @@ steps = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 50_000)), max_size=
 
 
 @given(steps=steps, repeat=st.sampled_from([1, 1, 30, 90]), targets=st.lists(st.integers(0, 2**31), max_size=5))
-@settings(deadline=None, max_examples=60)
 def test_a_lookup_finds_what_a_search_through_all_entries_finds(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int]], repeat: int, targets: list[int]
 ) -> None:

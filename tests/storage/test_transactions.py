@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker_storage.config import LogConfig
@@ -212,7 +212,6 @@ def an_index(path: Path, *entries: AbortedTxn, base_offset: int = 0) -> Transact
     offset=st.integers(0, 3000),
     cut=st.integers(0, 3000),
 )
-@settings(deadline=None, max_examples=40)
 def test_entries_from_an_offset_on_are_those_that_a_search_through_all_finds(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int]], offset: int, cut: int
 ) -> None:

@@ -17,6 +17,7 @@ import pytest
 from minibroker_protocol.messages.produce import ProduceRequest
 from tests.broker.harness import produce_request
 from tests.broker.socket_client import SocketClient
+from tests.sweeps import one_in
 from tests.torture.broker import Broker
 from tests.torture.campaign import options_for
 from tests.torture.in_process import KAFKA_STORAGE_ERROR, NONE, TINY_TOPICS, Torture, are_explained, is_settled
@@ -86,7 +87,7 @@ class Faults:
 os_pwrite = os.pwrite
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", one_in(3, range(12)))
 def test_writes_that_fail_are_told_to_the_client_and_nothing_else_happens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

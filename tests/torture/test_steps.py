@@ -9,7 +9,7 @@ from tests.torture.steps import kill_at, steps_of
 
 SEED = 2
 SHARES = 4
-STRIDE = 18
+STRIDE = 36
 
 
 @pytest.mark.parametrize("share", range(SHARES))

@@ -312,7 +312,7 @@ class LogManager:
         all_closed &= self.flush()
         try:
             self.write_checkpoints()
-            # If any log could not be closed, the missing mark makes the next start check the end of each log.
+            # Without the mark, the next start checks the end of each log.
             if all_closed:
                 self._data_dir.mark_clean()
         except OSError as error:

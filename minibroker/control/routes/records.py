@@ -106,7 +106,7 @@ class _Conditions(Body):
     headers: dict[str, Payload] | None = None
     partition: int | None = None
 
-    def given(self) -> tuple[Any, dict[str, Any]]:
+    def split(self) -> tuple[Any, dict[str, Any]]:
         """Return the expected value, and the other conditions by name.
 
         An omitted value or key matches anything. A null value or key matches only null.
@@ -224,7 +224,7 @@ async def wait_for_records(topic: str, wait: RecordWait, on_broker: OnBroker, fo
 @router.post("/topics/{topic}/records/expect", openapi_extra=calls("expect"))
 async def expect(topic: str, expectation: Expectation, on_broker: OnBroker, form: Format = "text") -> Record:
     """Wait for a matching record and return it. On a timeout, `message` compares the expected and existing records."""
-    value, conditions = expectation.given()
+    value, conditions = expectation.split()
     match = await on_broker(lambda broker: broker.expect(topic, value, **conditions, timeout=expectation.timeout))
     return _format_record(match, form)
 
@@ -240,7 +240,7 @@ async def expect_none(topic: str, on_broker: OnBroker, ruled_out: Absence | None
     Returns 200 with a warning if the topic does not exist but a topic with a similar name does.
     """
     absent = ruled_out or Absence()
-    value, conditions = absent.given()
+    value, conditions = absent.split()
     with collect_warnings() as warnings:
         await on_broker(lambda broker: broker.expect_none(topic, value, **conditions, within=absent.within))
     return done(warnings)
@@ -268,5 +268,5 @@ async def _list_records(about: RecordList, records: Sequence[ConsumerRecord], fo
 
 
 def _make_matcher(matching: Matching) -> RecordMatcher:
-    value, conditions = matching.given()
+    value, conditions = matching.split()
     return record(value, **conditions, offset=matching.offset, timestamp=matching.timestamp)

@@ -1,4 +1,4 @@
-"""Deadlines that are often postponed, such as the end of a member's session, and the deadlines of a modern member.
+"""Deadlines that are often postponed, such as the end of a member's session.
 
 A heartbeat only assigns a new time to a deadline, so its cost does not depend on the number of members. The timer is
 not moved. If it fires too early, it is started again. Deadlines use the monotonic clock, so that setting the wall clock
@@ -84,11 +84,11 @@ class MemberTimers:
 
     def restart_session(self, session_timeout_ms: int) -> None:
         """Restart the member's session."""
-        self._deadline(_SESSION_EXPIRED).restart(session_timeout_ms)
+        self._get_deadline(_SESSION_EXPIRED).restart(session_timeout_ms)
 
     def start_revocation(self, timeout_ms: int) -> None:
         """Set the deadline for revoking partitions or tasks."""
-        self._deadline(_REVOCATION_TIMEOUT).restart(timeout_ms)
+        self._get_deadline(_REVOCATION_TIMEOUT).restart(timeout_ms)
 
     def end_revocation(self) -> None:
         """Cancel the deadline for revoking partitions or tasks."""
@@ -96,14 +96,14 @@ class MemberTimers:
 
     def start_join(self, timeout_ms: int) -> None:
         """Set a classic member's deadline for joining again, unless an earlier response has set it."""
-        deadline = self._deadline(_JOIN_TIMEOUT)
+        deadline = self._get_deadline(_JOIN_TIMEOUT)
         if not deadline.is_set:
             deadline.restart(timeout_ms)
 
     def end_join(self, sync_timeout_ms: int) -> None:
         """Cancel a classic member's deadline for joining again, and set its SyncGroup deadline."""
         self._cancel(_JOIN_TIMEOUT)
-        self._deadline(_SYNC_TIMEOUT).restart(sync_timeout_ms)
+        self._get_deadline(_SYNC_TIMEOUT).restart(sync_timeout_ms)
 
     def end_sync(self) -> None:
         """Cancel a classic member's deadline for its SyncGroup."""
@@ -114,7 +114,7 @@ class MemberTimers:
         for deadline in self._deadlines.values():
             deadline.cancel()
 
-    def _deadline(self, reason: str) -> Deadline:
+    def _get_deadline(self, reason: str) -> Deadline:
         if (deadline := self._deadlines.get(reason)) is None:
             deadline = self._deadlines[reason] = Deadline(self._clock, partial(self._fence, reason))
         return deadline

@@ -142,7 +142,7 @@ class ShareStateStore(PartitionLoader["_Replay"]):
             record = NewRecord(location.update_key, encode_update(state.snapshot_epoch, change), self.now_ms())
             self._ends[location.partition] = self._append(location.partition, [record])
         except (CoordinatorLogError, EncodeError) as error:
-            return _refusal(key, error)
+            return _error_of(key, error)
         stored.put(state)
         stored.updates += 1
         return ErrorCode.NONE
@@ -153,7 +153,7 @@ class ShareStateStore(PartitionLoader["_Replay"]):
         try:
             self._ends[partition] = self._append(partition, [NewRecord(encode_snapshot_key(key), None, self.now_ms())])
         except (CoordinatorLogError, EncodeError) as error:
-            return _refusal(key, error)
+            return _error_of(key, error)
         self._states.get(partition, {}).pop(key, None)
         self._locations.pop(key, None)
         return ErrorCode.NONE
@@ -165,7 +165,7 @@ class ShareStateStore(PartitionLoader["_Replay"]):
             record = NewRecord(encode_snapshot_key(key), encode_snapshot(state), self.now_ms())
             offset = self._append(partition, [record])
         except (CoordinatorLogError, EncodeError) as error:
-            return _refusal(key, error)
+            return _error_of(key, error)
         states = self._states.setdefault(partition, {})
         if (stored := states.get(key)) is None:
             states[key] = StoredState(state, offset)
@@ -314,7 +314,7 @@ class _Replay(PartitionReplay):
         return ForEach(updates, apply, add)
 
 
-def _refusal(key: SharePartitionKey, error: CoordinatorLogError | EncodeError) -> ErrorCode:
+def _error_of(key: SharePartitionKey, error: CoordinatorLogError | EncodeError) -> ErrorCode:
     if isinstance(error, EncodeError):
         return ErrorCode.UNKNOWN_SERVER_ERROR
     _logger.error("share-partition %s: %s", key.text, error)

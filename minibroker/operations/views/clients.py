@@ -59,8 +59,8 @@ class DelayedView:
 
     Attributes:
         client: the client's address, "HOST:PORT".
-        client_id: the client id in the journal, or None without a journal.
-        api: the name of the API in the journal, or None without a journal.
+        client_id: the client id, or None if the connection waits for something else than a response.
+        api: the name of the API, or None likewise.
         waits_for: a phrase such as "appends to orders-0: at least 1 byte, at most 500 ms".
     """
 

@@ -147,7 +147,7 @@ class Authorizer:
     ) -> list[Operation]:
         """Return those of the supported operations that the client may perform on a resource (KIP-430)."""
         principal, host = str(session.principal), _strip_slash(session.client_host)
-        return [operation for operation in supported if self._decision(principal, host, operation, resource_type, name)]
+        return [operation for operation in supported if self._evaluate(principal, host, operation, resource_type, name)]
 
     def find(self, acl_filter: AclFilter) -> list[AclBinding]:
         """Return the rules that match a filter, in creation order."""
@@ -193,7 +193,7 @@ class Authorizer:
 
     def _decide(self, question: _DecisionKey) -> bool:
         principal, host, operation, resource_type, name = question
-        allowed = self._decision(str(principal), _strip_slash(host), operation, resource_type, name)
+        allowed = self._evaluate(str(principal), _strip_slash(host), operation, resource_type, name)
         if not allowed:
             message = f"{principal} at {_strip_slash(host)} may not {operation.name} {resource_type.name} {name}"
             _logger.info("%s", escape_for_log(message))
@@ -204,7 +204,7 @@ class Authorizer:
             self._decisions[question] = allowed
         return allowed
 
-    def _decision(
+    def _evaluate(
         self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str
     ) -> bool:
         if principal in self._super_users:

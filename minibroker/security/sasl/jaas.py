@@ -120,7 +120,7 @@ def quote(text: str) -> str:
 
 
 def _tokenize(text: str) -> list[tuple[str, bool]]:
-    """Return the words and signs of a text. Each has a flag that is true for a sign (= or ;)."""
+    """Split text into words and delimiters (= or ;), each with a flag that is true for a delimiter."""
     tokens: list[tuple[str, bool]] = []
     position = 0
     while True:

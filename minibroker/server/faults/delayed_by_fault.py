@@ -79,9 +79,9 @@ class DelayedByFault(DelayedResponse):
             self._answer.entry.answer(response)
             if self._matched.delay_ms:
                 _read_ranges(response)  # Read the records now, because their files may be deleted during the delay.
-        self._after(self._matched.delay_ms, partial(self._act_or_fail, response))
+        self._call_after(self._matched.delay_ms, partial(self._act_or_fail, response))
 
-    def _after(self, delay_ms: float, then: Any) -> None:
+    def _call_after(self, delay_ms: float, then: Any) -> None:
         if delay_ms:
             self._timer = self._answer.call.core.clock.call_later(delay_ms, then)
         else:
@@ -115,17 +115,17 @@ class DelayedByFault(DelayedResponse):
             pass
         elif action == "truncate":
             assert fault is not None
-            self._send(self._frame(response)[: fault.truncate])
+            self._send(self._encode_frame(response)[: fault.truncate])
             channel.end()
         elif action == "corrupt":
             assert fault is not None
             self._send_corrupt(fault, response)
             channel.release()
         else:
-            self._send(self._frame(response))
-            self._after(self._matched.throttle_ms, channel.release)
+            self._send(self._encode_frame(response))
+            self._call_after(self._matched.throttle_ms, channel.release)
 
-    def _frame(self, response: Any) -> bytearray:
+    def _encode_frame(self, response: Any) -> bytearray:
         """Return the whole response frame, including records read from files."""
         _read_ranges(response)
         data, _ = encode_answers([self._answer._replace(response=response, entry=None)])
@@ -138,7 +138,7 @@ class DelayedByFault(DelayedResponse):
     def _send_corrupt(self, fault: Fault, response: Any) -> None:
         if fault.corrupt == "records" and not _corrupt_records(fault, response):
             fault.remove_hit(self._answer.entry)
-        data = self._frame(response)
+        data = self._encode_frame(response)
         if fault.corrupt == "length":
             data[:_CORRELATION_ID_AT] = b"\xff\xff\xff\xff"
         elif fault.corrupt == "correlation_id":

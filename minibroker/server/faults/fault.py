@@ -323,11 +323,12 @@ def parse_faults(data: object, source: str) -> list[Fault]:
     if not isinstance(faults, list):
         raise FaultError(f"{source}: faults: {faults!r} is not a list")
     return [
-        _fault(fault, f"{source}: fault {number}") for number, fault in enumerate(cast("Sequence[object]", faults), 1)
+        _parse_fault(fault, f"{source}: fault {number}")
+        for number, fault in enumerate(cast("Sequence[object]", faults), 1)
     ]
 
 
-def _fault(data: object, source: str) -> Fault:
+def _parse_fault(data: object, source: str) -> Fault:
     if not isinstance(data, Mapping):
         raise FaultError(f"{source}: {data!r} is not a list of fields with values")
     fields = {str(name): value for name, value in cast("Mapping[object, Any]", data).items()}

@@ -48,7 +48,7 @@ def describe_client_quotas(request: DescribeClientQuotasRequest, call: Call) -> 
     """
     _check_filter(request.components)
     entries = [
-        _entry(entity, values)
+        _build_entry(entity, values)
         for entity, values in call.services.quota_table.items()
         if _matches(entity, request.components, strict=request.strict)
     ]
@@ -104,7 +104,7 @@ def _matches(entity: Entity, components: Sequence[ComponentData], *, strict: boo
     )
 
 
-def _entry(entity: Entity, values: Values) -> EntryData:
+def _build_entry(entity: Entity, values: Values) -> EntryData:
     return EntryData(
         entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in sorted(entity, key=str, reverse=True)],
         values=[ValueData(key=key, value=value) for key, value in values.items()],
@@ -194,16 +194,16 @@ def _alter(
         try:
             ops = _check_operations(entry, entity, changes, addresses)
         except QuotaError as error:
-            results.append(_result(entry, ErrorCode.INVALID_REQUEST, str(error)))
+            results.append(_build_result(entry, ErrorCode.INVALID_REQUEST, str(error)))
         else:
             changes[frozenset(entity)] = ops
-            results.append(_result(entry, ErrorCode.NONE))
+            results.append(_build_result(entry, ErrorCode.NONE))
     if not request.validate_only and changes:
         try:
             call.services.quota_table.alter(changes)
         except OSError as error:
             failure = f"{error.filename}: {error.strerror}"
-            results = [_result(entry, ErrorCode.KAFKA_STORAGE_ERROR, failure) for entry in request.entries]
+            results = [_build_result(entry, ErrorCode.KAFKA_STORAGE_ERROR, failure) for entry in request.entries]
     return AlterClientQuotasResponse(entries=results)
 
 
@@ -231,5 +231,5 @@ def _check_operations(
     return ops
 
 
-def _result(entry: AlterEntryData, code: ErrorCode, message: str | None = None) -> AlteredEntryData:
+def _build_result(entry: AlterEntryData, code: ErrorCode, message: str | None = None) -> AlteredEntryData:
     return AlteredEntryData(error_code=code, error_message=message, entity=entry.entity)

@@ -222,7 +222,7 @@ def update_features(request: UpdateFeaturesRequest, call: Call) -> UpdateFeature
 
 def _sort_in_hash_order(updates: Sequence[FeatureUpdateKey]) -> Sequence[FeatureUpdateKey]:
     """Return updates in the order of Kafka's HashMap, which determines the error that the response reports."""
-    # Very long names keep the order of the request. Hashing megabytes takes long, and no real feature has a long name.
+    # If the names are very long, keep the order of the request: hashing megabytes is slow, and no real name is so long.
     if sum(len(update.feature) for update in updates) > _MAX_HASHED_CHARACTERS:
         return updates
     return hash_order(updates, lambda update: string_hash(update.feature))
@@ -334,7 +334,7 @@ def remove_raft_voter(request: RemoveRaftVoterRequest, call: Call) -> NoReturn:
 
 
 def _refuse_voter(
-    request: AddRaftVoterRequest | RemoveRaftVoterRequest, call: Call, verb: str, doing: str
+    request: AddRaftVoterRequest | RemoveRaftVoterRequest, call: Call, verb: str, action: str
 ) -> RefusedRequestError:
     """Return the refusal of a request to change the voters, with Kafka's message.
 
@@ -342,7 +342,7 @@ def _refuse_voter(
         request: The request to add or remove a voter.
         call: The context of the request.
         verb: The change as an imperative, for the message.
-        doing: The change as a gerund, for the message.
+        action: The change as a gerund, for the message.
     """
     cluster_id = call.core.cluster.cluster_id
     if request.cluster_id not in {None, cluster_id}:
@@ -350,7 +350,7 @@ def _refuse_voter(
         return RefusedRequestError(ErrorCode.INCONSISTENT_CLUSTER_ID, message)
     if request.voter_id < 0 or request.voter_directory_id == ZERO_UUID:
         return RefusedRequestError(ErrorCode.INVALID_REQUEST, f"{verb} voter request didn't include a valid voter")
-    message = f"Cluster doesn't support {doing} voter because the kraft.version feature is 0"
+    message = f"Cluster doesn't support {action} voter because the kraft.version feature is 0"
     return RefusedRequestError(ErrorCode.UNSUPPORTED_VERSION, message)
 
 

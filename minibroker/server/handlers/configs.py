@@ -114,23 +114,23 @@ def _refuse_resource(resource: DescribeConfigsResource, error: ResourceError) ->
     )
 
 
-def _topic(name: str, call: Call) -> Rows:
+def _describe_topic(name: str, call: Call) -> Rows:
     reason = topic_name_error(name)
     if reason is not None:
         raise ResourceError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
     topic = call.core.topics.get(name)
     if topic is None:
         raise ResourceError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
-    return _rows(topic.config)
+    return _build_rows(topic.config)
 
 
-def _broker(name: str, call: Call) -> Rows:
+def _describe_broker(name: str, call: Call) -> Rows:
     if name == ALL_BROKERS:
         altered = call.core.configs.of(ConfigResourceType.BROKER, ALL_BROKERS)
         return _unparsed_rows([(altered, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)], call.core.config.keys)
     check_node(name, call, "expected {0} or empty string, but received {1}", "Broker id")
     config = call.core.configs.of_node(call.node.id)
-    rows = _rows(config, is_read_only=lambda key: not is_alterable(key, config.keys))
+    rows = _build_rows(config, is_read_only=lambda key: not is_alterable(key, config.keys))
     if config.release is not None:  # Kafka does not have minibroker's own keys, so an emulated release hides them.
         rows = [row for row in rows if not row.name.startswith(_OWN_PREFIX)]
     cluster, broker = config.run_time
@@ -142,34 +142,36 @@ def _broker(name: str, call: Call) -> Rows:
     return rows + [row for row in _unparsed_rows(layers, config.keys) if not config.knows(row.name)]
 
 
-def _loggers(name: str, call: Call) -> Rows:
+def _describe_loggers(name: str, call: Call) -> Rows:
     if not name:
         raise ResourceError(_INVALID, "Broker id must not be empty")
     check_node(name, call, "expected {0} but received {1}", "Broker id")
     source = ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
-    return [_row(ConfigEntry(logger, level, source), None) for logger, level in call.services.loggers.levels().items()]
+    return [
+        _build_row(ConfigEntry(logger, level, source), None) for logger, level in call.services.loggers.levels().items()
+    ]
 
 
-def _client_metrics(name: str, call: Call) -> Rows:
+def _describe_client_metrics(name: str, call: Call) -> Rows:
     if not name:
         raise ResourceError(_INVALID, "Client metrics subscription name must not be empty")
     config = ClientMetricsConfig(call.core.configs.of(ConfigResourceType.CLIENT_METRICS, name))
     lists_defaults = not is_before(call.core.config.release, _FIRST_WITH_METRICS_DEFAULTS)
-    return [row for row in _rows(config) if lists_defaults or row.name in config.overrides]
+    return [row for row in _build_rows(config) if lists_defaults or row.name in config.overrides]
 
 
-def _group(name: str, call: Call) -> Rows:
+def _describe_group(name: str, call: Call) -> Rows:
     if not name:
         raise ResourceError(_INVALID, "Group name must not be empty")
-    return _rows(GroupConfig(call.core.config, call.core.configs.of(ConfigResourceType.GROUP, name)))
+    return _build_rows(GroupConfig(call.core.config, call.core.configs.of(ConfigResourceType.GROUP, name)))
 
 
 _DESCRIBERS: Final[Mapping[int, Callable[[str, Call], Rows]]] = {
-    ConfigResourceType.TOPIC: _topic,
-    ConfigResourceType.BROKER: _broker,
-    ConfigResourceType.BROKER_LOGGER: _loggers,
-    ConfigResourceType.CLIENT_METRICS: _client_metrics,
-    ConfigResourceType.GROUP: _group,
+    ConfigResourceType.TOPIC: _describe_topic,
+    ConfigResourceType.BROKER: _describe_broker,
+    ConfigResourceType.BROKER_LOGGER: _describe_loggers,
+    ConfigResourceType.CLIENT_METRICS: _describe_client_metrics,
+    ConfigResourceType.GROUP: _describe_group,
 }
 _FIRST_RELEASES: Final[Mapping[int, str]] = {
     ConfigResourceType.BROKER_LOGGER: "2.4",
@@ -183,9 +185,9 @@ def _is_described(kind: int, call: Call) -> bool:
     return kind in _DESCRIBERS and not is_before(call.core.config.release, _FIRST_RELEASES.get(kind, RELEASES[0]))
 
 
-def _rows(config: ConfigValues, is_read_only: Callable[[str], bool] = lambda _: False) -> Rows:
+def _build_rows(config: ConfigValues, is_read_only: Callable[[str], bool] = lambda _: False) -> Rows:
     return [
-        _row(
+        _build_row(
             entry,
             config.keys[entry.name],
             config.value_synonyms(entry.name),
@@ -206,11 +208,11 @@ def _unparsed_rows(layers: Sequence[tuple[Mapping[str, str], ConfigSource]], key
             for texts, source in layers
             if name in texts
         ]
-        rows.append(_row(synonyms[0], key, synonyms, is_read_only=not is_alterable(name, keys)))
+        rows.append(_build_row(synonyms[0], key, synonyms, is_read_only=not is_alterable(name, keys)))
     return rows
 
 
-def _row(
+def _build_row(
     entry: ConfigEntry, key: ConfigKey | None, synonyms: list[ConfigEntry] | None = None, *, is_read_only: bool = False
 ) -> DescribeConfigsResourceResult:
     return DescribeConfigsResourceResult(

@@ -60,13 +60,13 @@ def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, call: Call)
     check_group(consumers, request.group_id, call)
     if request.member_epoch in {LEAVING, AWAY}:
         answer = consumers.leave(request.group_id, request.member_id, request.instance_id, request.member_epoch)
-        return _response(answer, 0)
+        return _build_response(answer, 0)
     may_describe = partial(call.allows, Operation.DESCRIBE, ResourceType.TOPIC)
     answer = consumers.heartbeat(request, Client(call.client_id or "", call.client_host), may_describe)
     # Real clients send ApiVersions, and get a short interval at first. Tests such as Kafka's own do not send it, and
     # expect the exact interval.
     is_short = call.session.waited_fetches is not None
-    return _response(answer, consumers.heartbeat_interval_ms(request.group_id, is_short_at_first=is_short))
+    return _build_response(answer, consumers.heartbeat_interval_ms(request.group_id, is_short_at_first=is_short))
 
 
 def _validate(request: ConsumerGroupHeartbeatRequest, version: int, consumers: ConsumerGroups) -> None:
@@ -109,7 +109,7 @@ def _joining_error(request: ConsumerGroupHeartbeatRequest) -> str | None:
     return None
 
 
-def _response(answer: Answer, interval_ms: int) -> ConsumerGroupHeartbeatResponse:
+def _build_response(answer: Answer, interval_ms: int) -> ConsumerGroupHeartbeatResponse:
     assignment = None
     if answer.assignment is not None:
         partitions = [
@@ -164,7 +164,9 @@ def _describe(group: ConsumerGroup, call: Call) -> DescribedGroup:
     is_before_4_3 = call.services.is_before("4.3")
     for group_member in ordered:
         owned = (group_member.assigned,) if is_before_4_3 else (group_member.assigned, group_member.revoking)
-        member = _member(group_member, owned, group.target.get(group_member.member_id, NOTHING), call.core.topics)
+        member = _describe_member(
+            group_member, owned, group.target.get(group_member.member_id, NOTHING), call.core.topics
+        )
         check_describable(call, member.assignment, member.target_assignment)
         members.append(member)
     default = next(iter(call.services.groups.consumers.assignors))
@@ -179,7 +181,7 @@ def _describe(group: ConsumerGroup, call: Call) -> DescribedGroup:
     )
 
 
-def _member(member: ConsumerMember, owned: Sequence[Partitions], target: Partitions, topics: Topics) -> Member:
+def _describe_member(member: ConsumerMember, owned: Sequence[Partitions], target: Partitions, topics: Topics) -> Member:
     return Member(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -189,13 +191,13 @@ def _member(member: ConsumerMember, owned: Sequence[Partitions], target: Partiti
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topics),
         subscribed_topic_regex=member.regex,
-        assignment=_assignment(owned, topics),
-        target_assignment=_assignment([target], topics),
+        assignment=_describe_assignment(owned, topics),
+        target_assignment=_describe_assignment([target], topics),
         member_type=_CLASSIC if member.is_classic else _CONSUMER,
     )
 
 
-def _assignment(partition_sets: Sequence[Partitions], topics: Topics) -> DescribedAssignment:
+def _describe_assignment(partition_sets: Sequence[Partitions], topics: Topics) -> DescribedAssignment:
     """Merge sets of partitions into one list with topic names. Deleted topics are left out."""
     indexes_by_topic: dict[bytes, list[int]] = {}
     for partitions in partition_sets:

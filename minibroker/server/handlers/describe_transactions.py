@@ -158,34 +158,36 @@ def describe_producers(request: DescribeProducersRequest, call: Call) -> ForEach
     return for_each_partition(
         request.topics,
         "partition_indexes",
-        lambda topic, index: _describe_producers(topic.name, index, call),
+        lambda topic, index: _describe_partition(topic.name, index, call),
         lambda topic, partitions: TopicResponse(name=topic.name, partitions=partitions),
         lambda topics: DescribeProducersResponse(topics=topics),
     )
 
 
-def _describe_producers(name: str, index: int, call: Call) -> PartitionResponse:
+def _describe_partition(name: str, index: int, call: Call) -> PartitionResponse:
     reason = topic_name_error(name)
     if reason is not None:
-        return _error(index, ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+        return _build_error(index, ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
     topic = call.core.topics.get(name)
     if topic is None:
-        return _error(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+        return _build_error(
+            index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+        )
     partition = topic.partition(index)
     if partition is None:
-        return _error(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+        return _build_error(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
     code = partition.access_error(call.node, leader_only=False)
     if code:
-        return _error(index, code, None)
+        return _build_error(index, code, None)
     try:
         return PartitionResponse(
-            partition_index=index, error_code=ErrorCode.NONE, active_producers=_producers(partition.log)
+            partition_index=index, error_code=ErrorCode.NONE, active_producers=_producer_states(partition.log)
         )
     except MAPPED as error:
-        return _error(index, error_code_of(error), str(error))
+        return _build_error(index, error_code_of(error), str(error))
 
 
-def _producers(log: Log) -> list[ProducerState]:
+def _producer_states(log: Log) -> list[ProducerState]:
     return [
         ProducerState(
             producer_id=producer_id,
@@ -199,5 +201,5 @@ def _producers(log: Log) -> list[ProducerState]:
     ]
 
 
-def _error(index: int, code: ErrorCode, message: str | None) -> PartitionResponse:
+def _build_error(index: int, code: ErrorCode, message: str | None) -> PartitionResponse:
     return PartitionResponse(partition_index=index, error_code=code, error_message=message, active_producers=[])

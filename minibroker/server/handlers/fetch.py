@@ -36,7 +36,7 @@ def _session_partitions(request: FetchRequest, call: Call) -> tuple[Target, ...]
         return ()
     names, cached = call.core.topics.names, session.targets
     if cached is None or cached[0] is not names:
-        cached = session.targets = names, _targets(session.partitions, call)
+        cached = session.targets = names, _targets_of(session.partitions, call)
     forgotten = request.forgotten_topics_data
     if not forgotten:
         return cached[1]
@@ -44,10 +44,10 @@ def _session_partitions(request: FetchRequest, call: Call) -> tuple[Target, ...]
     forgotten_keys = {
         (topic.topic_id if by_id else topic.topic, index) for topic in forgotten for index in topic.partitions
     }
-    return _targets([key for key in session.partitions if key not in forgotten_keys], call)
+    return _targets_of([key for key in session.partitions if key not in forgotten_keys], call)
 
 
-def _targets(keys: Iterable[FetchKey], call: Call) -> tuple[Target, ...]:
+def _targets_of(keys: Iterable[FetchKey], call: Call) -> tuple[Target, ...]:
     return tuple(dict.fromkeys(Target(_topic_name(name_or_id, call), index) for name_or_id, index in keys))
 
 

@@ -307,12 +307,12 @@ def _describe(group_id: str, call: Call) -> DescribedGroup:
         is_before_4 = call.services.is_before("4.0")
         shows_assignment = group.is_in(GroupState.STABLE) or not is_before_4
         described.members = [
-            _member(group, member, shows_assignment=shows_assignment) for member in group.members.values()
+            _describe_member(group, member, shows_assignment=shows_assignment) for member in group.members.values()
         ]
     return described
 
 
-def _member(group: Group, member: Member, *, shows_assignment: bool) -> DescribedGroupMember:
+def _describe_member(group: Group, member: Member, *, shows_assignment: bool) -> DescribedGroupMember:
     stable = group.is_in(GroupState.STABLE)
     return DescribedGroupMember(
         member_id=member.member_id,

@@ -34,14 +34,16 @@ def _refuse_leader_and_isr(request: LeaderAndIsrRequest, version: int, code: Err
         topics = [
             LeaderAndIsrTopicError(
                 topic_id=topic.topic_id,
-                partition_errors=[_error("", state.partition_index, code) for state in topic.partition_states],
+                partition_errors=[_build_error("", state.partition_index, code) for state in topic.partition_states],
             )
             for topic in request.topic_states
         ]
         return LeaderAndIsrResponse(error_code=code, topics=topics)
-    errors = [_error(state.topic_name, state.partition_index, code) for state in request.ungrouped_partition_states]
+    errors = [
+        _build_error(state.topic_name, state.partition_index, code) for state in request.ungrouped_partition_states
+    ]
     for topic in request.topic_states:
-        errors += [_error(topic.topic_name, state.partition_index, code) for state in topic.partition_states]
+        errors += [_build_error(topic.topic_name, state.partition_index, code) for state in topic.partition_states]
     return LeaderAndIsrResponse(error_code=code, partition_errors=errors)
 
 
@@ -57,7 +59,7 @@ def leader_and_isr(_request: LeaderAndIsrRequest, _call: Call) -> NoReturn:
     raise RefusedRequestError(ErrorCode.STALE_CONTROLLER_EPOCH)
 
 
-def _error(topic: str, index: int, code: ErrorCode) -> LeaderAndIsrPartitionError:
+def _build_error(topic: str, index: int, code: ErrorCode) -> LeaderAndIsrPartitionError:
     return LeaderAndIsrPartitionError(topic_name=topic, partition_index=index, error_code=code)
 
 

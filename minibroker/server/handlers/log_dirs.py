@@ -53,10 +53,10 @@ def describe_log_dirs(request: DescribeLogDirsRequest, call: Call) -> ForEach[De
         for partition in topic.partitions
         if call.node.id in partition.replicas and (requested is None or (topic.name, partition.index) in requested)
     ]
-    return ForEach(replicas, _size, lambda sizes: _log_dirs(replicas, sizes, call))
+    return ForEach(replicas, _size_of, lambda sizes: _describe_log_dirs(replicas, sizes, call))
 
 
-def _log_dirs(replicas: Sequence[Partition], sizes: Sequence[int], call: Call) -> DescribeLogDirsResponse:
+def _describe_log_dirs(replicas: Sequence[Partition], sizes: Sequence[int], call: Call) -> DescribeLogDirsResponse:
     topics: dict[str, DescribeLogDirsTopic] = {}
     for partition, size in zip(replicas, sizes, strict=True):
         name = partition.topic.name
@@ -78,7 +78,7 @@ def _log_dirs(replicas: Sequence[Partition], sizes: Sequence[int], call: Call) -
     return DescribeLogDirsResponse(error_code=ErrorCode.NONE, results=[result])
 
 
-def _size(partition: Partition) -> int:
+def _size_of(partition: Partition) -> int:
     """Return the total size of a partition's segments, in bytes. An unused log stays closed."""
     if partition.opened_log is not None:
         return partition.opened_log.size

@@ -93,7 +93,7 @@ def metadata(request: MetadataRequest, call: Call) -> MetadataResponse | Delayed
         if joiner is not None:
             joiner.note_metadata(topic.name for topic in call.core.topics)
         described = [_describe(topic, request, call) for topic in call.core.topics if _may_describe(topic.name, call)]
-        return _response(described, request, call)
+        return _build_response(described, request, call)
     creates = request.allow_auto_topic_creation and call.core.config.boolean("auto.create.topics.enable")
     results: dict[tuple[bytes, str | None], Topic | ErrorCode | str] = {}
     for topic in requested:
@@ -112,11 +112,11 @@ def metadata(request: MetadataRequest, call: Call) -> MetadataResponse | Delayed
         )
     if joiner is not None:
         joiner.note_metadata(topic.name or "" for topic in topics)
-    response = _response(topics, request, call)
+    response = _build_response(topics, request, call)
     return hold(response, request, call, lambda: _add_storage_errors(created, response)) if created else response
 
 
-def _response(topics: list[MetadataResponseTopic], request: MetadataRequest, call: Call) -> MetadataResponse:
+def _build_response(topics: list[MetadataResponseTopic], request: MetadataRequest, call: Call) -> MetadataResponse:
     cluster = call.core.cluster
     controller = cluster.controller
     return MetadataResponse(
@@ -134,7 +134,7 @@ def _add_storage_errors(created: Mapping[str, Topic | ErrorCode], response: Meta
     """Report an error for each topic that the request created, because the topics could not be forced to disk."""
     for position, topic in enumerate(response.topics):
         if isinstance(created.get(topic.name or ""), Topic):
-            response.topics[position] = _error(ErrorCode.KAFKA_STORAGE_ERROR, topic.name, topic.topic_id)
+            response.topics[position] = _build_error(ErrorCode.KAFKA_STORAGE_ERROR, topic.name, topic.topic_id)
     return response
 
 
@@ -157,8 +157,8 @@ def _refuse_topic(
     name: str | None, topic_id: bytes, code: ErrorCode, request: MetadataRequest, call: Call
 ) -> MetadataResponseTopic:
     if name is None or topic_id != ZERO_UUID:
-        return _error(code, None, topic_id)
-    response = _error(code, name)
+        return _build_error(code, None, topic_id)
+    response = _build_error(code, name)
     if code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         response.topic_authorized_operations = _authorized_operations(name, request, call)
     return response
@@ -269,7 +269,7 @@ def _adapt_to_version(partitions: list[MetadataResponsePartition], call: Call) -
     return reported
 
 
-def _error(code: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID) -> MetadataResponseTopic:
+def _build_error(code: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID) -> MetadataResponseTopic:
     return MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id, partitions=[])
 
 

@@ -161,7 +161,7 @@ def _fetch_group(call: Call, requested: OffsetFetchRequestGroup, *, stable: bool
     )
     if has_ids:
         results = _set_topic_ids(results, call)
-        results += [_unknown(topic) for topic in unknown if not code]
+        results += [_build_unknown_topic(topic) for topic in unknown if not code]
     return OffsetFetchResponseGroup(group_id=requested.group_id, error_code=code, topics=results)
 
 
@@ -176,7 +176,7 @@ def _set_topic_ids(results: list[OffsetFetchResponseTopics], call: Call) -> list
     return existing
 
 
-def _unknown(requested: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
+def _build_unknown_topic(requested: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
     partitions = [
         _build_empty_partition(OffsetFetchResponsePartitions, index, ErrorCode.UNKNOWN_TOPIC_ID)
         for index in requested.partition_indexes
@@ -225,7 +225,7 @@ def _fetch(
         if refusal:
             partitions = [_build_empty_partition(partition_of, index, refusal) for index in indexes]
         else:
-            partitions = [_partition(partition_of, offsets, name, index, stable=stable) for index in indexes]
+            partitions = [_build_partition(partition_of, offsets, name, index, stable=stable) for index in indexes]
         results.append(topic_of(name=name, partitions=partitions))
     return ErrorCode.NONE, results
 
@@ -243,7 +243,9 @@ def _may_describe(topic: str, call: Call) -> bool:
     return call.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic)
 
 
-def _partition(partition_of: Callable[..., _P], offsets: GroupOffsets, topic: str, index: int, *, stable: bool) -> _P:
+def _build_partition(
+    partition_of: Callable[..., _P], offsets: GroupOffsets, topic: str, index: int, *, stable: bool
+) -> _P:
     if stable and offsets.is_unstable(topic, index):
         return _build_empty_partition(partition_of, index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
     committed = offsets.get(topic, index)

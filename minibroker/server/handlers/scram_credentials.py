@@ -51,11 +51,11 @@ def describe_user_scram_credentials(
     """
     stored = call.services.security.scram
     counts = Counter(requested.name for requested in request.users or ()) or dict.fromkeys(stored.users(), 1)
-    results = [_result(stored, user, count) for user, count in counts.items()]
+    results = [_describe_user(stored, user, count) for user, count in counts.items()]
     return DescribeUserScramCredentialsResponse(error_code=ErrorCode.NONE, error_message="", results=results)
 
 
-def _result(stored: ScramCredentials, user: str, count: int) -> DescribeUserScramCredentialsResult:
+def _describe_user(stored: ScramCredentials, user: str, count: int) -> DescribeUserScramCredentialsResult:
     code, message = ErrorCode.NONE, None
     infos: list[CredentialInfo] = []
     if count > 1:
@@ -130,9 +130,9 @@ def alter_user_scram_credentials(
         if change.name in changes:
             refusal: _Refusal | None = _REPEATED
         else:
-            refusal = _refusal(change, stored) if has_scram else _UNSUPPORTED
+            refusal = _find_refusal(change, stored) if has_scram else _UNSUPPORTED
         if refusal is None:
-            changes[change.name] = scram_mechanisms.MECHANISM_NAMES[change.mechanism], _credential(change)
+            changes[change.name] = scram_mechanisms.MECHANISM_NAMES[change.mechanism], _derive_credential(change)
         else:
             refused[change.name] = refusal
             changes.pop(change.name, None)
@@ -149,7 +149,7 @@ def alter_user_scram_credentials(
     return hold(AlterUserScramCredentialsResponse(results=results), request, call)
 
 
-def _refusal(change: _Change, stored: ScramCredentials) -> _Refusal | None:
+def _find_refusal(change: _Change, stored: ScramCredentials) -> _Refusal | None:
     if not change.name:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
     mechanism = scram_mechanisms.MECHANISM_NAMES.get(change.mechanism)
@@ -177,7 +177,7 @@ def _upsertion_refusal(change: ScramCredentialUpsertion) -> _Refusal | None:
     return None
 
 
-def _credential(change: _Change) -> ScramCredential | None:
+def _derive_credential(change: _Change) -> ScramCredential | None:
     if isinstance(change, ScramCredentialDeletion):
         return None
     salted, salt = bytes(change.salted_password), bytes(change.salt)

@@ -148,13 +148,13 @@ def _describe(group: ShareGroup, call: Call) -> DescribedGroup:
         members=[],
     )
     for group_member in timeline_order(group.members):
-        member = _member(group_member, call.core.topics)
+        member = _describe_member(group_member, call.core.topics)
         check_describable(call, member.assignment)
         described.members.append(member)
     return described
 
 
-def _member(member: ShareMember, topics: Topics) -> Member:
+def _describe_member(member: ShareMember, topics: Topics) -> Member:
     return Member(
         member_id=member.member_id,
         rack_id=member.rack_id,

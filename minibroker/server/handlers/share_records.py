@@ -89,7 +89,7 @@ def share_fetch(request: ShareFetchRequest, call: Call) -> Served[ShareFetchResp
     if is_renewal and any(getattr(request, name) for name in _ZERO_IN_RENEWAL):
         raise ShareSessionError(ErrorCode.INVALID_REQUEST)
     try:
-        session = _session(request, member, call)
+        session = _open_session(request, member, call)
     except ShareSessionError as error:
         if error.code is not ErrorCode.SHARE_SESSION_LIMIT_REACHED or request.max_wait_ms <= 0:
             raise
@@ -99,7 +99,7 @@ def share_fetch(request: ShareFetchRequest, call: Call) -> Served[ShareFetchResp
     )
 
     def fetch_after_acknowledging(outcomes: dict[TopicIdPartition, ErrorCode]) -> Any:
-        answer = partial(_answer, request, call, session, outcomes)
+        answer = partial(_build_answer, request, call, session, outcomes)
         if not fetches:
             return answer({})
         reader = ShareReader(request, call, session.fetch_order(request.share_session_epoch))
@@ -111,7 +111,7 @@ def share_fetch(request: ShareFetchRequest, call: Call) -> Served[ShareFetchResp
     return acknowledge(request, call, member, fetch_after_acknowledging)
 
 
-def _session(request: ShareFetchRequest, member: MemberKey, call: Call) -> ShareSession:
+def _open_session(request: ShareFetchRequest, member: MemberKey, call: Call) -> ShareSession:
     """Open, continue or end the session of a request, and return the session.
 
     Raises:
@@ -142,7 +142,7 @@ def _session(request: ShareFetchRequest, member: MemberKey, call: Call) -> Share
     return session
 
 
-def _answer(
+def _build_answer(
     request: ShareFetchRequest,
     call: Call,
     session: ShareSession,
@@ -177,7 +177,7 @@ def _answer(
     )
     quotas = call.services.quotas
     if quotas is not None:  # Recording the response mutes a connection that is over its quota.
-        quotas.record_share_fetch(response, call.session, call.client_id, call.api_version)
+        quotas.charge_share_fetch(response, call.session, call.client_id, call.api_version)
     return response
 
 

@@ -69,7 +69,7 @@ def streams_group_describe(request: StreamsGroupDescribeRequest, call: Call) -> 
 
 
 def _describe(group: StreamsGroup, call: Call) -> DescribedGroup:
-    topology = _topology(group)
+    topology = _describe_topology(group)
     for subtopology in () if topology is None else topology.subtopologies or ():
         internal = (info.name for info in (*subtopology.repartition_source_topics, *subtopology.state_changelog_topics))
         for name in (*subtopology.source_topics, *subtopology.repartition_sink_topics, *internal):
@@ -86,14 +86,14 @@ def _describe(group: StreamsGroup, call: Call) -> DescribedGroup:
         assignment_epoch=group.assignment_epoch,
         topology=topology,
         members=[
-            _member(member, group.target_of(member.member_id), group.find_reported_offsets(member.member_id))
+            _describe_member(member, group.target_of(member.member_id), group.find_reported_offsets(member.member_id))
             for member in timeline_order(group.members)
         ],
         assignor_name=ASSIGNOR,
     )
 
 
-def _topology(group: StreamsGroup) -> Topology | None:
+def _describe_topology(group: StreamsGroup) -> Topology | None:
     """Return the topology with the partition counts chosen by the coordinator, or as a member sent it."""
     configured = group.configured
     if configured is not None and configured.is_ready and configured.subtopologies is not None:
@@ -141,7 +141,7 @@ def _topic_configs(topic: InternalTopic | RecordedTopic) -> Iterable[tuple[str, 
     return ((config.key, config.value) for config in topic.topic_configs)
 
 
-def _member(member: StreamsMember, target: Tasks, reported: ReportedOffsets) -> Member:
+def _describe_member(member: StreamsMember, target: Tasks, reported: ReportedOffsets) -> Member:
     endpoint = member.endpoint
     return Member(
         member_id=member.member_id,
@@ -154,15 +154,15 @@ def _member(member: StreamsMember, target: Tasks, reported: ReportedOffsets) -> 
         process_id=member.process_id,
         user_endpoint=None if endpoint is None else Endpoint(host=endpoint[0], port=endpoint[1]),
         client_tags=[KeyValue(key=key, value=value) for key, value in member.tags.items()],
-        task_offsets=_offsets(reported.reached),
-        task_end_offsets=_offsets(reported.ends),
-        assignment=_assignment(member.assigned.without_epochs()),
-        target_assignment=_assignment(target),
+        task_offsets=_describe_offsets(reported.reached),
+        task_end_offsets=_describe_offsets(reported.ends),
+        assignment=_describe_assignment(member.assigned.without_epochs()),
+        target_assignment=_describe_assignment(target),
         is_classic=False,
     )
 
 
-def _offsets(reported: TaskOffsets) -> list[TaskOffset]:
+def _describe_offsets(reported: TaskOffsets) -> list[TaskOffset]:
     return [
         TaskOffset(subtopology_id=name, partition=index, offset=offset)
         for name, offsets in sort_in_java_order(reported)
@@ -170,7 +170,7 @@ def _offsets(reported: TaskOffsets) -> list[TaskOffset]:
     ]
 
 
-def _assignment(tasks: Tasks) -> Assignment:
+def _describe_assignment(tasks: Tasks) -> Assignment:
     return Assignment(
         active_tasks=task_ids(tasks.active),
         standby_tasks=task_ids(tasks.standby),

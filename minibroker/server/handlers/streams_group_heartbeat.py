@@ -93,11 +93,11 @@ def streams_group_heartbeat(
             request.member_epoch,
             shuts_down=request.shutdown_application,
         )
-        return _response(answer_to_leaving)
+        return _build_response(answer_to_leaving)
     client = Client(call.client_id or "", call.client_host)
     supports_missing_tags = call.api_version >= _FIRST_WITH_MISSING_TAGS
     answer = streams.heartbeat(request, client, supports_missing_tags=supports_missing_tags)
-    response = _response(answer)
+    response = _build_response(answer)
     response.heartbeat_interval_ms = streams.heartbeat_interval_ms(request.group_id)
     if not call.services.is_before("4.4"):
         response.task_offset_interval_ms = streams.task_offset_interval_ms(request.group_id)
@@ -243,7 +243,7 @@ def _tasks(request: StreamsGroupHeartbeatRequest) -> tuple[list[TaskIds] | None,
     return request.active_tasks, request.standby_tasks, request.warmup_tasks
 
 
-def _response(answer: StreamsAnswer) -> StreamsGroupHeartbeatResponse:
+def _build_response(answer: StreamsAnswer) -> StreamsGroupHeartbeatResponse:
     response = StreamsGroupHeartbeatResponse(
         error_code=ErrorCode.NONE,
         member_id=answer.member_id,
@@ -258,11 +258,11 @@ def _response(answer: StreamsAnswer) -> StreamsGroupHeartbeatResponse:
         response.standby_tasks = task_ids(answer.tasks.standby)
         response.warmup_tasks = task_ids(answer.tasks.warmup)
     if answer.endpoints is not None:
-        response.partitions_by_user_endpoint = [_endpoint(endpoint) for endpoint in answer.endpoints]
+        response.partitions_by_user_endpoint = [_build_endpoint(endpoint) for endpoint in answer.endpoints]
     return response
 
 
-def _endpoint(member: EndpointPartitions) -> EndpointToPartitions:
+def _build_endpoint(member: EndpointPartitions) -> EndpointToPartitions:
     host, port = member.endpoint
     return EndpointToPartitions(
         user_endpoint=Endpoint(host=host, port=port),

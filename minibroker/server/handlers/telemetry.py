@@ -39,7 +39,7 @@ def get_telemetry_subscriptions(
     instance_id = request.client_instance_id
     if instance_id == ZERO_UUID:
         instance_id = new_uuid()
-    client = _client(instance_id, call)
+    client = _find_client(instance_id, call)
     if not client.may_ask(call.core.clock.monotonic_ms()) and client.last_error not in _RETRIED_ERRORS:
         raise RefusedRequestError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     client.last_error = ErrorCode.NONE
@@ -55,7 +55,7 @@ def get_telemetry_subscriptions(
     )
 
 
-def _client(instance_id: bytes, call: Call) -> ClientInstance:
+def _find_client(instance_id: bytes, call: Call) -> ClientInstance:
     session = call.session
     address = session.client_host, session.client_port
     return call.services.telemetry.client(
@@ -87,7 +87,7 @@ def push_telemetry(request: PushTelemetryRequest, call: Call) -> PushTelemetryRe
     instance_id = request.client_instance_id
     if instance_id in _RESERVED_INSTANCE_IDS:
         return PushTelemetryResponse(error_code=ErrorCode.INVALID_REQUEST)
-    client = _client(instance_id, call)
+    client = _find_client(instance_id, call)
     client.last_error = _push_error(request, client, call)
     client.is_gone = request.terminating
     if not client.last_error and request.metrics:

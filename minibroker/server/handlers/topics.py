@@ -63,7 +63,7 @@ def _count_mutation(call: Call, partitions: int, first_strict: int) -> None:
     if quotas is None:
         return
     strict = call.api_version >= first_strict
-    wait_ms = quotas.record_mutation(call.session, call.client_id, partitions, strict=strict)
+    wait_ms = quotas.charge_mutation(call.session, call.client_id, partitions, strict=strict)
     call.session.muted_ms = max(call.session.muted_ms, wait_ms)
     if strict and wait_ms:
         code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
@@ -123,7 +123,7 @@ def create_topics(request: CreateTopicsRequest, call: Call) -> CreateTopicsRespo
         for plan, topic in zip(plans, created, strict=True):
             overrides = tuple(plan.config.overrides.items())
             if overrides not in configs:
-                configs[overrides] = _configs(plan)
+                configs[overrides] = _list_configs(plan)
             results[plan.name] = _creation_result(plan, topic, configs[overrides], call)
     topics = [result for result in results.values() if result is not None]
     return hold(CreateTopicsResponse(topics=topics), request, call)
@@ -171,7 +171,7 @@ def _refuse_creation(name: str, error: TopicError) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=error.code, error_message=str(error), configs=[])
 
 
-def _configs(plan: TopicPlan) -> list[CreatableTopicConfigs]:
+def _list_configs(plan: TopicPlan) -> list[CreatableTopicConfigs]:
     return [
         CreatableTopicConfigs(
             name=entry.name, value=entry.value, read_only=False, config_source=entry.source, is_sensitive=False

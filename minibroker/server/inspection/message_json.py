@@ -206,7 +206,9 @@ def is_password(key: str) -> bool:
 
 @cache
 def _field_copiers(cls: type[Any]) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
-    return tuple((field.name, _hide_secret if field.name in SECRETS else _copier(field)) for field in fields_of(cls))
+    return tuple(
+        (field.name, _hide_secret if field.name in SECRETS else _make_copier(field)) for field in fields_of(cls)
+    )
 
 
 def _hide_secret(value: bytes | None) -> bytes | None:
@@ -214,11 +216,11 @@ def _hide_secret(value: bytes | None) -> bytes | None:
     return _HIDDEN.encode() if value else value
 
 
-def _copier(field: Field) -> Callable[[Any], Any]:
+def _make_copier(field: Field) -> Callable[[Any], Any]:
     if field.kind is p.RECORDS:
         return summary
     copy_value = (
-        _copy_bytes if field.kind is p.BYTES else detach if not isinstance(field.kind, p.WireType) else _unchanged
+        _copy_bytes if field.kind is p.BYTES else detach if not isinstance(field.kind, p.WireType) else _keep_value
     )
     if field.is_array:
         return lambda values: None if values is None else [copy_value(value) for value in values]
@@ -229,7 +231,7 @@ def _copy_bytes(value: Any) -> bytes | None:
     return None if value is None else bytes(value)
 
 
-def _unchanged(value: Any) -> Any:
+def _keep_value(value: Any) -> Any:
     return value
 
 

@@ -233,7 +233,7 @@ class Recording:
     def __init__(self, services: Services) -> None:
         clock = services.core.clock
         self._services = services
-        self.now_ms, self.monotonic_ms = clock.now_ms, clock.monotonic_ms
+        self.monotonic_ms, self.read_both_ms = clock.monotonic_ms, clock.read_both_ms
         self.ring: Ring[Entry] | None = None
         self.journal: Journal | None = None
         self.has_faults = False
@@ -352,7 +352,7 @@ class Recording:
 
     def accept_login(self, take: FrameHandler, channel: Channel, frame: memoryview, session: Session) -> Outcome:
         """Serve a frame with `take`, and record it if SASL does not pass it on. Dispatch records all other frames."""
-        began = self.now_ms(), self.monotonic_ms()
+        began = self.read_both_ms()
         if session.authentication is not None and session.authentication.takes_tokens:
             token = RecordedRequest(self, self._origin(channel, session), frame, began)
             token.kind, token.header = Kind.TOKEN, RecordedRequest.header

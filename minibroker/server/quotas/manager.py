@@ -68,14 +68,14 @@ class Quotas:
         self._buckets: dict[Sharer, TokenBucket] = {}
         self._addresses: dict[str, frozenset[str]] = {}
 
-    def record_request(self, session: Client, client_id: str, spent_s: float, produced: int) -> int:
+    def charge_request(self, session: Client, client_id: str, spent_s: float, produced: int) -> int:
         """Record the cost of a request in seconds and produced bytes, and return the throttle time in milliseconds."""
         # Limit the wait to one window (Kafka's `ClientRequestQuotaManager.maxThrottleTimeMs`), so that a single slow
         # request does not mute a client for minutes.
-        wait_ms = min(self._record(REQUEST, session, client_id, spent_s * _PERCENT), self._step_ms)
-        return max(wait_ms, self._record(PRODUCE, session, client_id, produced)) if produced else wait_ms
+        wait_ms = min(self._charge_client(REQUEST, session, client_id, spent_s * _PERCENT), self._step_ms)
+        return max(wait_ms, self._charge_client(PRODUCE, session, client_id, produced)) if produced else wait_ms
 
-    def record_fetch(
+    def charge_fetch(
         self, response: FetchResponse, request: FetchRequest, session: Client, client_id: str | None, version: int
     ) -> FetchResponse:
         """Return the response to a fetch, or an empty response with a throttle time if the quota is exceeded."""
@@ -89,13 +89,13 @@ class Quotas:
         # A response that is not sent does not count (`unrecordQuotaSensor`). Otherwise the client could stay above its
         # quota forever.
         now_ms = self._core.clock.monotonic_ms()
-        self._rate(FETCH, quota[0], now_ms).record(-size, now_ms)
+        self._find_rate(FETCH, quota[0], now_ms).record(-size, now_ms)
         session.muted_ms = max(session.muted_ms, wait_ms)
         # Return id 0 instead of the id of a new session, so that the client opens another session.
         session_id = response.session_id if request.session_epoch > 0 else 0
         return type(response)(throttle_time_ms=wait_ms, session_id=session_id, responses=[])
 
-    def record_share_fetch(
+    def charge_share_fetch(
         self, response: ShareFetchResponse, session: Client, client_id: str | None, version: int
     ) -> None:
         """Record a share fetch. Its records are already acquired, so it is sent. The connection is muted afterwards."""
@@ -109,7 +109,7 @@ class Quotas:
         quota = self._find_quota(FETCH, session, client_id or "")
         return None if quota is None else int(quota[1] * (self._samples - 1) * self._step_ms / _SECOND_MS)
 
-    def record_mutation(self, session: Client, client_id: str | None, partitions: int, *, strict: bool) -> int:
+    def charge_mutation(self, session: Client, client_id: str | None, partitions: int, *, strict: bool) -> int:
         """Record created or deleted partitions, and return the throttle time in milliseconds.
 
         With `strict`, a client that already exceeds its quota is refused: nothing is recorded, and the caller must
@@ -132,13 +132,13 @@ class Quotas:
         bucket.take(partitions, limit, now_ms)
         return 0 if strict else bucket.debt_ms(limit, now_ms)
 
-    def record_connection(self, address: str, node_id: int) -> int:
+    def charge_connection(self, address: str, node_id: int) -> int:
         """Record a connection from an address. Return the delay before it is closed, or 0 if it may stay (KIP-612)."""
         limit = self._connection_limit(address)
         if limit is None:
             return 0
         now_ms = self._core.clock.monotonic_ms()
-        rate = self._rate(CONNECTION, (address, str(node_id)), now_ms)
+        rate = self._find_rate(CONNECTION, (address, str(node_id)), now_ms)
         rate.record(1, now_ms)
         wait_ms = min(rate.throttle_ms(limit, now_ms), self._step_ms)
         # Refused connections do not count. Otherwise a client that retries immediately would keep the rate above the
@@ -147,7 +147,7 @@ class Quotas:
             rate.record(-1, now_ms)
         return wait_ms
 
-    def _record(self, key: str, session: Client, client_id: str, amount: float) -> int:
+    def _charge_client(self, key: str, session: Client, client_id: str, amount: float) -> int:
         quota = self._find_quota(key, session, client_id)
         return 0 if quota is None else self._charge(key, quota, amount)
 
@@ -155,7 +155,7 @@ class Quotas:
         """Record usage of a quota, and return the throttle time in milliseconds."""
         client, limit = quota
         now_ms = self._core.clock.monotonic_ms()
-        rate = self._rate(key, client, now_ms)
+        rate = self._find_rate(key, client, now_ms)
         rate.record(amount, now_ms)
         return rate.throttle_ms(limit, now_ms)
 
@@ -199,7 +199,7 @@ class Quotas:
             addresses = self._addresses[host]
         return addresses
 
-    def _rate(self, key: str, client: Sharer, now_ms: float) -> Rate:
+    def _find_rate(self, key: str, client: Sharer, now_ms: float) -> Rate:
         entry = self._rates.get((key, client))
         rate = Rate(self._samples, self._step_ms) if entry is None else entry[0]
         if entry is None and len(self._rates) >= self._full:

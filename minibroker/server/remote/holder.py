@@ -119,7 +119,7 @@ class Holder:
         self._core.hooks.leader_moved.subscribe(lambda _: self._notify())
 
     def _notify(self) -> None:
-        """Send all members the new state soon, but not after each one of many changes."""
+        """Schedule the new state for all members. Changes that follow each other closely are sent together."""
         if self._sending is None and self._registered:
             self._sending = asyncio.get_running_loop().call_at(self._sent_at + _PAUSE_S, self._send_states)
 
@@ -173,7 +173,7 @@ class Holder:
                 registration.heard.set_result(True)
                 registration.heard = asyncio.Future()
         finally:
-            writer.transport.abort()  # The member may not read, so that a write would never end.
+            writer.transport.abort()  # A write never ends if the member has stopped reading.
             del self._registered[node.id]
             registration.heard.set_result(False)
             self._core.cluster.stop_node(node.id)
@@ -283,12 +283,12 @@ def _refuse(*_: object) -> Connection:
 
 
 class LinkPort:
-    """A port for the other processes of a cluster. A client without their greeting gets no answer.
+    """A port for the other processes of a cluster. A client that does not send their greeting gets no answer.
 
     Args:
         host: The address to listen on.
-        port: The port; 0 takes a free one.
-        serve: Serves a connection after its first message. None sends nothing to anybody.
+        port: The port; 0 selects a free one.
+        serve: Serves a connection after its first message. None never answers.
 
     Attributes:
         port: The port that is open.

@@ -7,7 +7,7 @@ greeting and a message from the member. What follows depends on the message:
 |------------|----------------------------------------------------------------------------------------------|
 | `Register` | `ClusterState`, and again after each change and each `Heartbeat`; the node ends with the connection |
 | `Connect`  | one byte; after that, both sides forward the bytes of a client's connection                  |
-| `Ask`      | `Claim`, and the connection ends. Processes that are no holder answer as well.               |
+| `Ask`      | `Claim`, and the connection ends. Processes without the logs answer, too.                    |
 | any other  | `Refusal`, and the connection ends                                                           |
 
 A message is a length of four bytes and a JSON object whose `type` is the name of its class.
@@ -35,7 +35,7 @@ class LinkError(OSError):
 
 
 class RegistrationError(LinkError):
-    """The holder refuses a broker for good: another one has its id, or it lacks settings for a listener."""
+    """The holder refuses a broker permanently: its id is taken, or the holder lacks settings for a listener."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Connect:
 
 @dataclass(frozen=True)
 class Ask:
-    """Asks a process what it knows of the holder, and may offer it a broker that would hold the logs.
+    """Asks a process about the holder, and can offer a broker to hold the logs.
 
     Attributes:
         node_id: The id of the offered broker, or -1 without an offer.
@@ -113,7 +113,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a process knows of the holder.
+    """A process's information about the holder.
 
     Attributes:
         node_id: The id of the process, or -1 if the holder has not given it one yet.
@@ -185,7 +185,7 @@ async def read_message(reader: asyncio.StreamReader, max_bytes: int = _MAX_MESSA
     data = await reader.readexactly(size)
     try:
         fields = cast("dict[str, Any]", json.loads(data))
-        message = _TYPES[fields.pop("type")](**_typed(fields))
+        message = _TYPES[fields.pop("type")](**_convert_fields(fields))
     except (ValueError, KeyError, TypeError, AttributeError):
         raise LinkError(f"not a message of the link: {data[:100]!r}") from None
     if isinstance(message, Refusal):
@@ -193,12 +193,14 @@ async def read_message(reader: asyncio.StreamReader, max_bytes: int = _MAX_MESSA
     return message
 
 
-def _typed(fields: dict[str, Any]) -> dict[str, Any]:
+def _convert_fields(fields: dict[str, Any]) -> dict[str, Any]:
     """Turn the objects and lists of JSON into the types of the messages."""
     if "endpoints" in fields:
-        fields["endpoints"] = _endpoints(fields["endpoints"])
+        fields["endpoints"] = _convert_endpoints(fields["endpoints"])
     if "nodes" in fields:
-        fields["nodes"] = {node: (rack, _endpoints(endpoints)) for node, (rack, endpoints) in fields["nodes"].items()}
+        fields["nodes"] = {
+            node: (rack, _convert_endpoints(endpoints)) for node, (rack, endpoints) in fields["nodes"].items()
+        }
     for name in ("peer", "dialed", "holder"):
         if fields.get(name) is not None:
             host, port = fields[name]
@@ -206,5 +208,5 @@ def _typed(fields: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _endpoints(content: dict[str, dict[str, Any]]) -> dict[str, Endpoint]:
+def _convert_endpoints(content: dict[str, dict[str, Any]]) -> dict[str, Endpoint]:
     return {name: Endpoint(**endpoint) for name, endpoint in content.items()}

@@ -1,8 +1,8 @@
 """The member's side of the link: a broker whose logs are in another process, the holder.
 
-While the holder answers, all bytes of clients are passed on to it. While it does not, a server of this process answers
-them from the last state of the cluster: Metadata names all brokers but no leaders, and what needs a leader, a
-coordinator or the controller gets the retriable error of Kafka, so that clients wait for the holder.
+While the holder answers, all bytes from clients are passed on to it. Otherwise, a server in this process answers from
+the last state of the cluster: Metadata names all brokers but no leaders, and requests that need a leader, a coordinator
+or the controller get Kafka's retriable error, so that clients wait for the holder.
 """
 
 import asyncio
@@ -70,7 +70,7 @@ _ERRORS: Final = {
         ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT,
     ), ErrorCode.NOT_COORDINATOR),
     ApiKey.FIND_COORDINATOR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    # Kafka's older producers try again after no other error.
+    # Kafka's older producers retry after no other error.
     ApiKey.INIT_PRODUCER_ID: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 }  # fmt: skip
 """The errors of other APIs, for which NOT_CONTROLLER would not make clients try again."""
@@ -112,7 +112,7 @@ class Relay(asyncio.StreamReaderProtocol):
         return -1 if self._client is None else cast("int", self._client.get_extra_info("socket").fileno())
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to pass the client on."""
+        """Start passing the client on."""
         self._client = cast("asyncio.Transport", transport)
         self._connections.add(cast("Connection", self))
         self._permit.abort = self.abort
@@ -158,7 +158,7 @@ class Member:
     """A broker of a cluster whose logs are in another process.
 
     Args:
-        config: The configuration of this broker, of which its listeners count.
+        config: The configuration of this broker.
         node_id: The id of this broker, or None if the holder gives it one.
         listeners: The listeners.
         find_holder: See `FindHolder`.
@@ -190,7 +190,7 @@ class Member:
         return {listener.name: Endpoint.of(listener) for listener in self.listeners}
 
     async def run(self, on_joined: Callable[[], None]) -> None:
-        """Stay in the cluster until the task is cancelled, or until this broker is to hold the logs itself.
+        """Stay in the cluster until the task is cancelled, or until this broker must hold the logs itself.
 
         Args:
             on_joined: Called after each registration, when clients are passed on.
@@ -230,8 +230,8 @@ class Member:
             request = Register(self.node_id, self._config.optional_text("broker.rack"), endpoints, self._incarnation)
             writer.write(link.GREETING + link.encode(request))
             async with asyncio.timeout(timeout_s):
-                self._take(await link.read_message(reader))
-            beating = asyncio.ensure_future(self._beat(writer))
+                self._save_state(await link.read_message(reader))
+            beating = asyncio.ensure_future(self._send_heartbeats(writer))
             if self._server is None:
                 await self._start_server()
                 if self.endpoints != endpoints:
@@ -242,17 +242,17 @@ class Member:
             on_joined()
             while True:
                 async with asyncio.timeout(timeout_s):
-                    self._take(await link.read_message(reader))
+                    self._save_state(await link.read_message(reader))
         finally:
             if beating is not None:
                 beating.cancel()
             writer.transport.abort()
 
-    def _take(self, message: link.Message) -> None:
+    def _save_state(self, message: link.Message) -> None:
         """Remember the state of the cluster.
 
         Raises:
-            LinkError: The message is another one.
+            LinkError: The message is not a ClusterState.
         """
         if not isinstance(message, ClusterState):
             raise LinkError(f"the broker with the logs answers {type(message).__name__}")
@@ -260,7 +260,7 @@ class Member:
         self._files |= message.files
         self.node_id, self.holder_id = message.node_id, message.holder_id
 
-    async def _beat(self, writer: asyncio.StreamWriter) -> None:
+    async def _send_heartbeats(self, writer: asyncio.StreamWriter) -> None:
         interval_s = self._config.integer("broker.heartbeat.interval.ms") / 1000
         while True:
             writer.write(link.encode(Heartbeat()))
@@ -283,7 +283,7 @@ class Member:
         for key in (route.key for route in ROUTES):
             if key not in _ANSWERED:
                 error = _ERRORS.get(key, ErrorCode.NOT_CONTROLLER)
-                # The error of a Fetch belongs to its partitions, so that consumers ask for their leaders again.
+                # A Fetch response has the error in each partition, so that consumers look up the leaders again.
                 pattern = "*" if error == ErrorCode.NOT_LEADER_OR_FOLLOWER else None
                 with contextlib.suppress(ValueError):  # Some APIs have no response that could carry an error.
                     faults.add(Fault(api=key.message, topic=pattern, error=error))
@@ -319,7 +319,7 @@ class Member:
                 node.endpoints[name] = ListenerEndpoint((endpoint.host, endpoint.port), endpoint.port)
         await server.start()
         self._server = server
-        self.listeners = server.listeners  # A port that was free to choose stays the same from now on.
+        self.listeners = server.listeners  # From now on, a port that the system selected stays the same.
 
     async def _close(self) -> None:
         server, self._server = self._server, None

@@ -261,7 +261,7 @@ class Authentication:
         self._exchange = None
         self.close()
         refusal = _Refusal(self._channel, response)
-        # The delay (KIP-306) slows down the guessing of passwords.
+        # The delay (KIP-306) slows down password guessing.
         refusal.timer = self._clock.call_later(self._security.failure_delay_ms, refusal.go)
         return refusal
 

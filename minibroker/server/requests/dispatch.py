@@ -179,7 +179,7 @@ def accept_recorded(recording: Any, faults: Any, channel: Channel, frame: memory
         frame: The request.
         session: The session of the connection.
     """
-    began = recording.now_ms(), recording.monotonic_ms()
+    began = recording.read_both_ms()
     try:
         call, correlation_id = call_of(frame, session)
         if call.plain is not None and faults is None and not session.services.checks_messages:
@@ -336,7 +336,7 @@ def serve(request: Any, call: Call) -> Any:
         call.core.writes.commit()
     field = endpoint.deadline
     if field is not None and request is not None and request.timeout_ms <= 0 and getattr(request, field) != []:
-        return _refused(request, call, ErrorCode.REQUEST_TIMED_OUT)
+        return _refuse(request, call, ErrorCode.REQUEST_TIMED_OUT)
     try:
         # Authorization is checked last. An injected error is returned earlier, regardless of the client's rights.
         handle = endpoint.handle if call.services.authorizer is None else guard.serve
@@ -362,10 +362,10 @@ def _error_response(request: Any, call: Call, error: Exception) -> Any:
         return refusals.error_answer(call.endpoint, request, call.api_version, error.code, error.message)
     is_expected = isinstance(error, MAPPED)
     _logger.error("%s failed: %s", key.name, error, exc_info=None if is_expected else error)
-    return _refused(request, call, error_code_of(error))
+    return _refuse(request, call, error_code_of(error))
 
 
-def _refused(request: Any, call: Call, code: ErrorCode) -> Any:
+def _refuse(request: Any, call: Call, code: ErrorCode) -> Any:
     return refusals.error_answer(call.endpoint, request, call.api_version, code)
 
 

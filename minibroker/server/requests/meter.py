@@ -55,7 +55,7 @@ def _charge(
 ) -> Outcome:
     """Charge the cost of a request, and throttle its client if it exceeds a quota."""
     # A handler mutes a client that is over its quota for mutations or fetched bytes.
-    wait_ms = max(quotas.record_request(session, client_id, spent_s, produced), session.muted_ms)
+    wait_ms = max(quotas.charge_request(session, client_id, spent_s, produced), session.muted_ms)
     if not wait_ms:
         return outcome
     throttle = partial(_throttle, session, wait_ms)

@@ -211,9 +211,9 @@ def merge_response(served: Any, refused: Any) -> Any:
 
 
 def _merge_lists(served_list: list[Any], refused_list: Sequence[Any]) -> list[Any]:
-    served_by_name = {_identity(element): element for element in served_list}
+    served_by_name = {_identity_of(element): element for element in served_list}
     for element in refused_list:
-        name = _identity(element)
+        name = _identity_of(element)
         match = None if name is None else served_by_name.get(name)
         if match is None:
             served_list.append(element)
@@ -222,6 +222,6 @@ def _merge_lists(served_list: list[Any], refused_list: Sequence[Any]) -> list[An
     return served_list
 
 
-def _identity(element: Any) -> Any:
+def _identity_of(element: Any) -> Any:
     """Return the name or id of an element such as a topic, or None if it has neither."""
     return next((value for name in _IDENTIFYING if (value := getattr(element, name, ZERO_UUID)) != ZERO_UUID), None)

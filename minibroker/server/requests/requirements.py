@@ -141,7 +141,7 @@ def on_transactional_id(operation: Operation) -> Requirement:
 
 
 def on_request(check: Check, text: str) -> Requirement:
-    """Declare a rule about the whole request, and its text in the documentation."""
+    """Declare a rule for the whole request, with its text in the documentation."""
     return Requirement((RequestRule(check, text),))
 
 

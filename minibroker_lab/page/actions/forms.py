@@ -65,24 +65,27 @@ def forms(document: Mapping[str, Any]) -> dict[str, Form]:
         for path, item in document["paths"].items()
         for method, operation in item.items()
     }
-    return {action.name: _form(action, document, *operations[action.name]) for action in ACTIONS}
+    return {action.name: _build_form(action, document, *operations[action.name]) for action in ACTIONS}
 
 
-def _form(action: Action, document: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]) -> Form:
+def _build_form(
+    action: Action, document: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]
+) -> Form:
     content = operation.get("requestBody", {}).get("content", {})
     body: Mapping[str, Any] = _resolve(document, content["application/json"]["schema"]) if content else {}
     fields = sorted(
-        (*_parameters(action, operation), *_body_fields(action, document, body)), key=lambda field: not field.is_needed
+        (*_parameter_fields(action, operation), *_body_fields(action, document, body)),
+        key=lambda field: not field.is_needed,
     )
     return Form(action, method, path, " ".join(operation["description"].split()), bool(content), tuple(fields))
 
 
-def _parameters(action: Action, operation: Mapping[str, Any]) -> Iterator[Field]:
+def _parameter_fields(action: Action, operation: Mapping[str, Any]) -> Iterator[Field]:
     for parameter in operation.get("parameters", ()):
         name, place = parameter["name"], parameter["in"]
         if name not in action.hidden and place in {"path", "query"}:
             meaning = _PATH_MEANINGS[name] if place == "path" else parameter.get("description", "")
-            yield _field(action, name, place, parameter["schema"], meaning, is_needed=parameter["required"])
+            yield _build_field(action, name, place, parameter["schema"], meaning, is_needed=parameter["required"])
 
 
 def _body_fields(action: Action, document: Mapping[str, Any], body: Mapping[str, Any]) -> Iterator[Field]:
@@ -91,9 +94,9 @@ def _body_fields(action: Action, document: Mapping[str, Any], body: Mapping[str,
         if name == _RECORDS:
             record = _resolve(document, schema["items"])
             for field, inner in record["properties"].items():
-                yield _field(action, field, "record", inner, inner.get("description", ""), is_needed=False)
+                yield _build_field(action, field, "record", inner, inner.get("description", ""), is_needed=False)
         elif name not in action.hidden:
-            yield _field(action, name, "body", schema, schema.get("description", ""), is_needed=name in needed)
+            yield _build_field(action, name, "body", schema, schema.get("description", ""), is_needed=name in needed)
 
 
 def _resolve(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -105,12 +108,14 @@ def _resolve(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[
     return schema
 
 
-def _field(action: Action, name: str, place: str, schema: Mapping[str, Any], meaning: str, *, is_needed: bool) -> Field:
+def _build_field(
+    action: Action, name: str, place: str, schema: Mapping[str, Any], meaning: str, *, is_needed: bool
+) -> Field:
     default = schema.get("default")
     return Field(
         name,
         place,
-        _kind(name, schema),
+        _kind_of(name, schema),
         action.meanings.get(name, meaning),
         is_needed,
         "" if default is None or isinstance(default, dict | bool) else str(default),
@@ -119,7 +124,7 @@ def _field(action: Action, name: str, place: str, schema: Mapping[str, Any], mea
     )
 
 
-def _kind(name: str, schema: Mapping[str, Any]) -> str:
+def _kind_of(name: str, schema: Mapping[str, Any]) -> str:
     if name in {"headers", "configs"}:
         return "pairs"
     if "enum" in schema:

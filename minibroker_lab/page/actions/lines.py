@@ -53,47 +53,49 @@ def _produce(values: dict[str, Any]) -> str:
     return _call("broker.produce", values.pop("topic"), values.pop("value", None), **values)
 
 
-def _records(values: dict[str, Any]) -> str:
+def _format_records(values: dict[str, Any]) -> str:
     limit = values.pop("limit", None)
-    return _call("broker.records", values.pop("topic"), **values) + ("" if limit is None else f"[:{_literal(limit)}]")
+    return _call("broker.records", values.pop("topic"), **values) + (
+        "" if limit is None else f"[:{_format_literal(limit)}]"
+    )
 
 
 def _move_leader(values: dict[str, Any]) -> str:
     return _call("broker.move_leader", values["topic"], values["partition"], to=values["node_id"])
 
 
-def _snapshot(values: dict[str, Any]) -> str:
+def _format_snapshot(values: dict[str, Any]) -> str:
     return _call("broker.snapshot", *([values["directory"]] if "directory" in values else ()))
 
 
 _PYTHON: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
     "produce": _produce,
-    "read_records": _records,
+    "read_records": _format_records,
     "create_topic": lambda values: _call("broker.create_topic", values.pop("name"), **values),
-    "rebalance": lambda values: f"broker.group({_literal(values['group_id'])}).rebalance()",
+    "rebalance": lambda values: f"broker.group({_format_literal(values['group_id'])}).rebalance()",
     "move_leader": _move_leader,
-    "stop_broker": lambda values: f"broker.brokers[{_literal(values['node_id'])}].stop()",
-    "start_broker": lambda values: f"broker.brokers[{_literal(values['node_id'])}].start()",
+    "stop_broker": lambda values: f"broker.brokers[{_format_literal(values['node_id'])}].stop()",
+    "start_broker": lambda values: f"broker.brokers[{_format_literal(values['node_id'])}].start()",
     "advance_clock": lambda values: _call("broker.clock.advance", values["seconds"]),
     "add_fault": lambda values: _call("broker.faults.add", **values),
     "clear_faults": lambda _: _call("broker.faults.clear"),
     "reset": lambda values: _call("broker.reset", **values),
-    "take_snapshot": _snapshot,
+    "take_snapshot": _format_snapshot,
 }
 
 
 def _call(name: str, *arguments: Any, **named: Any) -> str:
-    words = [*map(_literal, arguments), *(f"{key}={_literal(value)}" for key, value in named.items())]
+    words = [*map(_format_literal, arguments), *(f"{key}={_format_literal(value)}" for key, value in named.items())]
     return f"{name}({', '.join(words)})"
 
 
-def _literal(value: Any) -> str:
+def _format_literal(value: Any) -> str:
     """Return a value as a Python literal, in double quotes if that needs no escapes."""
     if isinstance(value, dict):
         pairs = cast("Mapping[str, Any]", value).items()
-        return f"{{{', '.join(f'{_literal(key)}: {_literal(element)}' for key, element in pairs)}}}"
+        return f"{{{', '.join(f'{_format_literal(key)}: {_format_literal(element)}' for key, element in pairs)}}}"
     if isinstance(value, list | tuple):
-        elements = ", ".join(map(_literal, cast("Sequence[Any]", value)))
+        elements = ", ".join(map(_format_literal, cast("Sequence[Any]", value)))
         return f"[{elements}]" if isinstance(value, list) else f"({elements})"
     text = repr(value)
     return f'"{text[1:-1]}"' if text[0] == "'" and '"' not in text else text

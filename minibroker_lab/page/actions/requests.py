@@ -48,15 +48,17 @@ def control_request(form: Form, texts: Mapping[str, str]) -> ControlRequest:
         if field.is_needed and not text:
             raise OperationError(f"{field.name}: a value is needed")
         if text and text != field.default and (field.kind != "switch" or text == "true"):
-            values[field.name] = _value(field, text)
+            values[field.name] = _parse_value(field, text)
         if field.place == "path":
             safe = "/" if field.name in {"group_id", "name"} else ""
             path = path.replace(f"{{{field.name}}}", quote(text, safe=safe))
     query = _values_in(form, values, "query")
-    return ControlRequest(form.method, f"{path}?{urlencode(query)}" if query else path, _body(form, values), values)
+    return ControlRequest(
+        form.method, f"{path}?{urlencode(query)}" if query else path, _build_body(form, values), values
+    )
 
 
-def _body(form: Form, values: Mapping[str, Any]) -> dict[str, Any] | None:
+def _build_body(form: Form, values: Mapping[str, Any]) -> dict[str, Any] | None:
     if not form.has_body:
         return None
     body = _values_in(form, values, "body")
@@ -69,11 +71,11 @@ def _values_in(form: Form, values: Mapping[str, Any], place: str) -> dict[str, A
     return {field.name: values[field.name] for field in form.fields if field.place == place and field.name in values}
 
 
-def _value(field: Field, text: str) -> Any:
+def _parse_value(field: Field, text: str) -> Any:
     if field.kind == "switch":
         return True
     if field.kind == "pairs":
-        return _pairs(field.name, text)
+        return _parse_pairs(field.name, text)
     kind = {"integer": int, "name": int, "number": float}.get(field.kind, str)
     try:
         return kind(text)
@@ -81,7 +83,7 @@ def _value(field: Field, text: str) -> Any:
         return text
 
 
-def _pairs(name: str, text: str) -> dict[str, str] | list[list[str]]:
+def _parse_pairs(name: str, text: str) -> dict[str, str] | list[list[str]]:
     """Return the pairs as an object, or as a list of pairs if a name occurs twice."""
     pairs: list[list[str]] = []
     for line in filter(str.strip, text.splitlines()):

@@ -57,7 +57,7 @@ def record_sets(exchange: Exchange, topics: KnownTopics) -> list[dict[str, Any]]
         return []
     base_offsets = {} if not is_produce or response is None else _base_offsets(response, topics)
     sets: list[dict[str, Any]] = []
-    for topic, partition_node in _parts(tree, names, topics):
+    for topic, partition_node in _find_partitions(tree, names, topics):
         node = partition_node.find("records")
         batches = [child for child in node.children or () if child.type == BATCH]
         if not batches or not batches[-1].children or len(batches[-1].children) < _HEADER_FIELDS:
@@ -97,12 +97,12 @@ def response_offsets(exchange: Exchange, topics: KnownTopics) -> Iterator[tuple[
     record_counts: dict[tuple[str, int], int] = {}
     if exchange.api_key == ApiKey.PRODUCE:
         request = request_fields(memoryview(exchange.request_frame), _CLOSED)
-        for topic, partition_node in _parts(request, _SETS["request", int(ApiKey.PRODUCE)], topics):
+        for topic, partition_node in _find_partitions(request, _SETS["request", int(ApiKey.PRODUCE)], topics):
             data = records_of(partition_node, exchange.request_frame)[1]
             if is_v2(data):
                 record_counts[topic, partition_node.find("index").value] = read_header(data).last_offset_delta + 1
     names = _MARKED[exchange.api_key]
-    for topic, partition_node in _parts(response, names, topics):
+    for topic, partition_node in _find_partitions(response, names, topics):
         if partition_node.find("error_code").value:
             continue
         partition = topic, partition_node.find(names[3]).value
@@ -117,12 +117,12 @@ def _base_offsets(response: Node, topics: KnownTopics) -> dict[tuple[str, int], 
     names = _SETS["response", int(ApiKey.PRODUCE)]
     return {
         (topic, partition_node.find("index").value): partition_node.find("base_offset").value
-        for topic, partition_node in _parts(response, names, topics)
+        for topic, partition_node in _find_partitions(response, names, topics)
         if not partition_node.find("error_code").value
     }
 
 
-def _parts(tree: Node, names: tuple[str, str, str, str], topics: KnownTopics) -> Iterator[tuple[str, Node]]:
+def _find_partitions(tree: Node, names: tuple[str, str, str, str], topics: KnownTopics) -> Iterator[tuple[str, Node]]:
     """Yield each partition with the name of its topic. Iteration ends where the tree is truncated."""
     try:
         for topic in tree.find("body", names[0]).children or ():

@@ -111,7 +111,7 @@ class _Frames:
         return Sighting(kind, self.exchange, client_id, direction, node.start, node.end, place, error, facts)
 
 
-def _parts(tree: Node | None, target: Target, names: tuple[str, str, str, str]) -> Iterator[Node]:
+def _find_partitions(tree: Node | None, target: Target, names: tuple[str, str, str, str]) -> Iterator[Node]:
     """Yield the elements for the target's partition in a request or a response.
 
     Args:
@@ -139,7 +139,7 @@ def _is_topic(topic: Node, name: str, target: Target) -> bool:
     return False
 
 
-def _error(node: Node | None, *path: str) -> str | None:
+def _error_name(node: Node | None, *path: str) -> str | None:
     """Return the name of an error, an empty string without an error, or None without a response."""
     if node is None:
         return None
@@ -173,10 +173,10 @@ _PRODUCED: Final = ("responses", "name", "partition_responses", "index")
 
 
 def _produce(frames: _Frames, target: Target) -> Iterator[Sighting]:
-    for partition in _parts(frames.request, target, _PRODUCE):
-        response_node = next(_parts(frames.response, target, _PRODUCED), None)
+    for partition in _find_partitions(frames.request, target, _PRODUCE):
+        response_node = next(_find_partitions(frames.response, target, _PRODUCED), None)
         start, data, is_whole = records_of(partition, frames.exchange.request_frame)
-        error = _error(response_node, "error_code")
+        error = _error_name(response_node, "error_code")
         is_same = _is_same_batch(data, target)
         if error:
             if is_same:
@@ -242,13 +242,13 @@ _NAMED: Final = ("topics", "name", "partitions", "partition_index")
 
 
 def _fetch(frames: _Frames, target: Target) -> Iterator[Sighting]:
-    for partition in _parts(frames.response, target, _FETCHED):
+    for partition in _find_partitions(frames.response, target, _FETCHED):
         carried = _find_record(frames, partition, target)
         if carried is None:
             continue
         kind, place = carried
         body = frames.request.find("body")
-        request_node = next(_parts(frames.request, target, _FETCH), None)
+        request_node = next(_find_partitions(frames.request, target, _FETCH), None)
         facts = {
             "fetch_offset": None if request_node is None else request_node.find("fetch_offset").value,
             "read_committed": any(field.name == "isolation_level" and field.value for field in body.children or ()),
@@ -259,10 +259,10 @@ def _fetch(frames: _Frames, target: Target) -> Iterator[Sighting]:
 
 def _share_fetch(frames: _Frames, target: Target) -> Iterator[Sighting]:
     body = frames.request.find("body")
-    for partition in _parts(frames.response, target, _FETCHED):
+    for partition in _find_partitions(frames.response, target, _FETCHED):
         carried = _find_record(frames, partition, target)
         if carried is not None:
-            batch = next(_ranges(partition, "acquired_records", target), None)
+            batch = next(_find_ranges(partition, "acquired_records", target), None)
             count = None if batch is None else batch.find("delivery_count").value
             facts = {"group": body.find("group_id").value, "delivery_count": count}
             yield frames.sighting(carried[0], "response", partition, place=carried[1], error="", **facts)
@@ -308,8 +308,8 @@ def _is_listed_as_aborted(part: Node, target: Target) -> bool:
     )
 
 
-def _ranges(part: Node, name: str, target: Target) -> Iterator[Node]:
-    """Yield the elements of an array whose range from `first_offset` to `last_offset` includes the record."""
+def _find_ranges(part: Node, name: str, target: Target) -> Iterator[Node]:
+    """Yield the elements of an array whose `first_offset` to `last_offset` includes the record."""
     for element in part.find(name).children or ():
         is_range = element.type == STRUCT
         if is_range and element.find("first_offset").value <= target.offset <= element.find("last_offset").value:
@@ -321,8 +321,8 @@ _ACKNOWLEDGEMENTS: Final = ("gap", "accept", "release", "reject", "renew")
 
 def _acknowledge(frames: _Frames, target: Target) -> Iterator[Sighting]:
     group = frames.request.find("body", "group_id").value
-    for partition in _parts(frames.request, target, _NAMED):
-        for batch in _ranges(partition, "acknowledgement_batches", target):
+    for partition in _find_partitions(frames.request, target, _NAMED):
+        for batch in _find_ranges(partition, "acknowledgement_batches", target):
             children = batch.find("acknowledge_types").children or ()
             types: list[int] = [int(child.value) for child in children if child.type == "INT8"]
             if not types:
@@ -330,9 +330,9 @@ def _acknowledge(frames: _Frames, target: Target) -> Iterator[Sighting]:
             index: int = target.offset - batch.find("first_offset").value
             kind = types[index] if index < len(types) else types[0]
             word = _ACKNOWLEDGEMENTS[kind] if 0 <= kind < len(_ACKNOWLEDGEMENTS) else str(kind)
-            response_node = next(_parts(frames.response, target, _FETCHED), None)
+            response_node = next(_find_partitions(frames.response, target, _FETCHED), None)
             name = "acknowledge_error_code" if frames.exchange.api_key == ApiKey.SHARE_FETCH else "error_code"
-            error = None if frames.response is None else _error(response_node, name) or ""
+            error = None if frames.response is None else _error_name(response_node, name) or ""
             yield frames.sighting("acknowledged", "request", batch, error=error, group=group, type=word)
 
 
@@ -341,18 +341,18 @@ def _commit(frames: _Frames, target: Target) -> Iterator[Sighting]:
         "group": frames.request.find("body", "group_id").value,
         "is_transactional": frames.exchange.api_key == ApiKey.TXN_OFFSET_COMMIT,
     }
-    for partition in _parts(frames.request, target, _NAMED):
+    for partition in _find_partitions(frames.request, target, _NAMED):
         committed = partition.find("committed_offset").value
         if committed > target.offset:
-            error = _error(next(_parts(frames.response, target, _NAMED), None), "error_code")
+            error = _error_name(next(_find_partitions(frames.response, target, _NAMED), None), "error_code")
             yield frames.sighting("committed", "request", partition, error=error, committed=committed, **facts)
 
 
 def _delete(frames: _Frames, target: Target) -> Iterator[Sighting]:
-    for partition in _parts(frames.request, target, _NAMED):
+    for partition in _find_partitions(frames.request, target, _NAMED):
         offset = partition.find("offset").value
-        response_node = next(_parts(frames.response, target, _NAMED), None)
-        error = _error(response_node, "error_code")
+        response_node = next(_find_partitions(frames.response, target, _NAMED), None)
+        error = _error_name(response_node, "error_code")
         if offset > target.offset or (
             offset == -1 and response_node and response_node.find("low_watermark").value > target.offset
         ):
@@ -364,7 +364,7 @@ def _end(frames: _Frames, target: Target) -> Iterator[Sighting]:
     producer = body.find("producer_id").value, body.find("producer_epoch").value
     if target.batch is None or producer != (target.batch[2], target.batch[3]):
         return
-    error = _error(frames.response, "body", "error_code")
+    error = _error_name(frames.response, "body", "error_code")
     facts: dict[str, Any] = {"committed": bool(body.find("committed").value), "id": body.find("transactional_id").value}
     yield frames.sighting("ended", "request", body.find("committed"), error=error, **facts)
 

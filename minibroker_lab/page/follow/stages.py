@@ -41,7 +41,7 @@ def follow_link(topic: str, partition: int, offset: int) -> str:
     return f"/follow/{quote(topic, safe='')}/{partition}/{offset}"
 
 
-def _item(sighting: Sighting, text: str) -> dict[str, Any]:
+def _make_item(sighting: Sighting, text: str) -> dict[str, Any]:
     exchange, place = sighting.exchange, sighting.place
     size = exchange.bytes_in if sighting.direction == "request" else exchange.bytes_out
     parts, inside = [{"start": sighting.start, "end": sighting.end, "kind": "part"}], ""
@@ -88,7 +88,7 @@ def produce_stage(search: Search, target: Target, view: RecordView | None, gap: 
     """Return the stage of the Produce request."""
     title = "Produce"
     refused = [
-        _item(sighting, f"{_client_text(sighting)} sent it{_error_text(sighting)}.")
+        _make_item(sighting, f"{_client_text(sighting)} sent it{_error_text(sighting)}.")
         for sighting in search.found.get("refused", [])
     ]
     sightings = search.found.get("produced", [])
@@ -117,9 +117,9 @@ def produce_stage(search: Search, target: Target, view: RecordView | None, gap: 
     text = f"{_client_text(first)} sent it{batch}. The response gave the batch the base offset {facts['base_offset']}."
     if first.error is None:
         text = f"{_client_text(first)} sent it{batch}. No response says so: the batch in the log is the same."
-    items = [*refused, _item(first, f"Produce v{first.exchange.version}: the record is {_bytes_text(first)}.")]
+    items = [*refused, _make_item(first, f"Produce v{first.exchange.version}: the record is {_bytes_text(first)}.")]
     repetition = "The same batch again: its sequence was known, so nothing was appended."
-    items += [_item(sighting, repetition) for sighting in sightings[1:]]
+    items += [_make_item(sighting, repetition) for sighting in sightings[1:]]
     return stage("produced", title, "done", text, items)
 
 
@@ -202,7 +202,7 @@ def transaction_stage(search: Search, target: Target, view: RecordView | None) -
         if first and end.exchange.number > first.exchange.number:
             decision = "commit" if end.facts["committed"] else "abort"
             text = f"EndTxn v{end.exchange.version} of {end.facts['id']} asks for a {decision}{_error_text(end)}."
-            items.append(_item(end, text))
+            items.append(_make_item(end, text))
             break
     title = "Transaction"
     marker = None if view is None else view.marker
@@ -229,7 +229,7 @@ def transaction_stage(search: Search, target: Target, view: RecordView | None) -
 def fetch_stage(search: Search, target: Target, gap: str) -> dict[str, Any]:
     """Return the stage of the fetches."""
     fetched = search.found.get("fetched", [])
-    items = [_item(sighting, _fetch_text(sighting, target)) for sighting in fetched[:_MAX_ITEMS]]
+    items = [_make_item(sighting, _fetch_text(sighting, target)) for sighting in fetched[:_MAX_ITEMS]]
     more, cut = "", search.counts.get("cut", 0)
     if cut:
         more = f" {cut} more responses may have carried it in a part that is not kept: the lab keeps the first MiB."
@@ -266,7 +266,7 @@ def acknowledgement_stage(search: Search) -> dict[str, Any] | None:
     if not sightings:
         return None
     items = [
-        _item(sighting, f"Group {sighting.facts['group']}: {sighting.facts['type']}{_error_text(sighting)}.")
+        _make_item(sighting, f"Group {sighting.facts['group']}: {sighting.facts['type']}{_error_text(sighting)}.")
         for sighting in sightings[:_MAX_ITEMS]
     ]
     times = "once" if search.counts["acknowledged"] == 1 else f"{search.counts['acknowledged']} times"
@@ -282,7 +282,9 @@ def commit_stage(search: Search, target: Target, commits: CommitsView, gap: str)
     items: list[dict[str, Any]] = []
     passed_count = 0
     for group in groups[:_MAX_ITEMS]:
-        items += [_item(sighting, _commit_text(sighting)) for sighting in sightings if sighting.facts["group"] == group]
+        items += [
+            _make_item(sighting, _commit_text(sighting)) for sighting in sightings if sighting.facts["group"] == group
+        ]
         record = commits_by_group.get(group)
         if record is not None:
             items += _commit_record_items(record, target)
@@ -350,7 +352,7 @@ def removal_stage(
     """
     title = "Removal"
     deletes = [
-        _item(item, f"DeleteRecords up to offset {item.facts['offset']}.")
+        _make_item(item, f"DeleteRecords up to offset {item.facts['offset']}.")
         for item in search.found.get("deleted", [])
         if not item.error
     ]

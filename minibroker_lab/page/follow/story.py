@@ -46,9 +46,9 @@ async def story(
 
     try:
         topic_id, view = await remote(look)
-        target = Target(topic, topic_id, partition, offset, _batch(view))
+        target = Target(topic, topic_id, partition, offset, _batch_key(view))
         search = await searches.look(target)
-        place, source = _copy(view, search)
+        place, source = _copy_json(view, search)
         commits = await remote(lambda broker: commits_of(broker.services, topic, partition, offset))
         newer = await remote(look_for_newer) if view is not None and view.state == "gap" else None
     except (StorageError, DecodeError, OSError) as error:
@@ -69,25 +69,25 @@ async def story(
         "topic": topic,
         "partition": partition,
         "offset": offset,
-        "log": None if view is None else _bounds(view),
+        "log": None if view is None else _bounds_json(view),
         "record": None if place is None else _record_json(place) | {"source": source},
         "stages": [stage for stage in all_stages if stage is not None],
         "requests": {"first": search.began_with, "last": recorder.last},
     }
 
 
-def _batch(view: RecordView | None) -> tuple[int, int, int, int, int] | None:
+def _batch_key(view: RecordView | None) -> tuple[int, int, int, int, int] | None:
     if view is None or view.state != "here" or (batch := view.batch) is None:
         return None
     return batch.base_offset, view.crc, batch.producer_id, batch.producer_epoch, batch.base_sequence
 
 
-def _bounds(view: RecordView) -> dict[str, Any]:
+def _bounds_json(view: RecordView) -> dict[str, Any]:
     names = ("state", "log_start_offset", "last_stable_offset", "high_watermark", "log_end_offset", "is_compacted")
     return {name: getattr(view, name) for name in names}
 
 
-def _copy(view: RecordView | None, search: Search) -> tuple[RecordPlace | None, str]:
+def _copy_json(view: RecordView | None, search: Search) -> tuple[RecordPlace | None, str]:
     """Return the record and the name of its source, or None and "".
 
     The record is taken from the log, else from a Produce request, else from a Fetch response.
@@ -102,11 +102,16 @@ def _copy(view: RecordView | None, search: Search) -> tuple[RecordPlace | None, 
 
 
 def _record_json(place: RecordPlace) -> dict[str, Any]:
-    headers = [{"key": key, "value": _text(value)} for key, value in place.headers]
-    return {"timestamp": place.timestamp, "key": _text(place.key), "value": _text(place.value), "headers": headers}
+    headers = [{"key": key, "value": _text_json(value)} for key, value in place.headers]
+    return {
+        "timestamp": place.timestamp,
+        "key": _text_json(place.key),
+        "value": _text_json(place.value),
+        "headers": headers,
+    }
 
 
-def _text(data: bytes | None) -> dict[str, Any] | None:
+def _text_json(data: bytes | None) -> dict[str, Any] | None:
     """Return the first bytes as {"text"} or {"hex"}, with the full size as "size". Return None for null."""
     if data is None:
         return None

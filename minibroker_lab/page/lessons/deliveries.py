@@ -42,7 +42,7 @@ class ConsumerStart(NamedTuple):
 
 def find_repeated_read(evidence: Evidence) -> tuple[ConsumerStart, ConsumerStart] | None:
     """Return two consumers of a group that started with the same record without a commit in between, or None."""
-    commits = list(_commits(evidence))
+    commits = list(_find_commits(evidence))
     for first, second in combinations(consumer_starts(evidence), 2):
         group_partition = first.offset_fetch.group, first.offset_fetch.partition
         is_repeated = (
@@ -65,7 +65,7 @@ def consumer_starts(evidence: Evidence) -> Iterator[ConsumerStart]:
 
     The records must arrive before the next consumer of the group sends OffsetFetch.
     """
-    deliveries = list(_deliveries(evidence))
+    deliveries = list(_find_deliveries(evidence))
     next_numbers: dict[tuple[str, int], int] = {}
     starts: list[ConsumerStart] = []
     for offset_fetch in reversed(list(_offset_fetches(evidence))):
@@ -98,7 +98,7 @@ def _offset_fetches(evidence: Evidence) -> Iterator[_OffsetFetch]:
                 yield _OffsetFetch(number, client_id, group, part.partition_index, part.committed_offset)
 
 
-def _commits(evidence: Evidence) -> Iterator[tuple[int, str, int, int]]:
+def _find_commits(evidence: Evidence) -> Iterator[tuple[int, str, int, int]]:
     """Yield the request number, group, partition and offset of each commit."""
     for reading in evidence.readings("OffsetCommit"):
         if reading.response is not None and not reading.errors:
@@ -106,7 +106,7 @@ def _commits(evidence: Evidence) -> Iterator[tuple[int, str, int, int]]:
                 yield reading.exchange.number, reading.request.group_id, part.partition_index, part.committed_offset
 
 
-def _deliveries(evidence: Evidence) -> Iterator[_Delivery]:
+def _find_deliveries(evidence: Evidence) -> Iterator[_Delivery]:
     """Yield the Fetch responses with records.
 
     In a fetch session, a request names only the partitions that have changed, so older fetch offsets still apply.

@@ -23,7 +23,7 @@ _REQUEST_LINK: Final = re.compile(r"\[([^]]*)\]\(/requests/\d+\)")
 
 
 class Progress:
-    """The goals that were reached. They stay reached after a reset and after a restart on the same data directory.
+    """The goals reached so far. They survive a reset, and a restart on the same data directory.
 
     After a lesson is restarted, only later requests and records count. Within the same run, requests are compared by
     number. Records are compared with the log end offsets at the lesson's restart, which are saved in the file.

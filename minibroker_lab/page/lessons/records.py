@@ -119,7 +119,7 @@ def _check_numbered(evidence: Evidence) -> Finding:
 
 def _check_kept_once(evidence: Evidence) -> Finding:
     counts = Counter(sent for sent, _ in _iterate_sent_batches(evidence) if sent[0] != _NO_PRODUCER)
-    duplicates = _duplicates(evidence)
+    duplicates = _find_duplicates(evidence)
     newest = _no_repetition_text(len(counts), "with")
     for (producer, epoch, sequence), count in counts.items():
         stored_batches = [
@@ -136,7 +136,7 @@ def _check_kept_once(evidence: Evidence) -> Finding:
     return report_open(newest)
 
 
-def _duplicates(evidence: Evidence) -> set[int]:
+def _find_duplicates(evidence: Evidence) -> set[int]:
     """Return the base offsets in responses to duplicate batches.
 
     The response to a duplicate has the timestamp of the stored batch. Other responses have the timestamp -1

@@ -71,13 +71,13 @@ def text_of(lesson: Lesson) -> Text:
     """
     source = _read(f"{lesson.slug}.md").partition("\n")[2]  # The view shows the title separately.
     before, after = _GOALS.split(source, maxsplit=1)
-    clients = {language: _elements(_section(language, _CLIENTS)) for language in ANSWERS}
+    clients = {language: _parse_elements(_find_section(language, _CLIENTS)) for language in ANSWERS}
     title = f"{lesson.number}. {lesson.title}"
-    answers = {language: _elements(_section(title, page)) for language, page in ANSWERS.items()}
-    return Text(_elements(before), _elements(after), clients, answers)
+    answers = {language: _parse_elements(_find_section(title, page)) for language, page in ANSWERS.items()}
+    return Text(_parse_elements(before), _parse_elements(after), clients, answers)
 
 
-def _section(title: str, page: str) -> str:
+def _find_section(title: str, page: str) -> str:
     for section in re.split(r"^## ", _read(page), flags=re.MULTILINE)[1:]:
         heading, _, body = section.partition("\n")
         if heading == title:
@@ -90,7 +90,7 @@ def _read(name: str) -> str:
     return (folder / name).read_text(encoding="utf-8")
 
 
-def _elements(source: str) -> list[Element]:
+def _parse_elements(source: str) -> list[Element]:
     """Return a Markdown text as elements."""
     tree = _Tree()
     tree.feed(str(MarkdownIt("commonmark", {"html": False}).enable("table").render(source.replace(_LINK, "]("))))

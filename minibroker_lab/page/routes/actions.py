@@ -39,7 +39,7 @@ async def list_actions(request: Request) -> dict[str, Any]:
                 "meaning": form.meaning,
                 "fields": [field._asdict() for field in form.fields],
             }
-            for form in _forms(request).values()
+            for form in _load_forms(request).values()
         ]
     }
 
@@ -52,15 +52,15 @@ async def prepare(
 
     An incomplete form is not a failure: `error` describes what is missing.
     """
-    form = _forms(request).get(name)
+    form = _load_forms(request).get(name)
     if form is None:
         raise NotFoundError(f"there is no action {name!r}")
     try:
         prepared = control_request(form, filled.fields)
-        directory = _directory(request, name, prepared)
+        directory = _directory_of(request, name, prepared)
     except OperationError as error:
         return {"error": str(error)}
-    servers, replicas = await on_broker(lambda broker: _facts(broker, prepared))
+    servers, replicas = await on_broker(lambda broker: _read_facts(broker, prepared))
     base = f"{str(request.base_url).rstrip('/')}/control"
     tool = tool_line(name, prepared.values, servers, replicas)
     return {
@@ -97,19 +97,19 @@ async def choices(request: Request, on_broker: OnBroker) -> dict[str, Any]:
     }
 
 
-def _forms(request: Request) -> dict[str, Form]:
+def _load_forms(request: Request) -> dict[str, Form]:
     """Return the forms of all actions. The OpenAPI document is generated once, on the first request."""
     return forms(request.app.state.control.openapi())
 
 
-async def _facts(broker: AsyncOperations, request: ControlRequest) -> tuple[str, tuple[int, ...]]:
+async def _read_facts(broker: AsyncOperations, request: ControlRequest) -> tuple[str, tuple[int, ...]]:
     """Return the bootstrap servers, and the replicas of the partition in the request's values, or ()."""
     topic, index = str(request.values.get("topic", "")), request.values.get("partition")
     partition = broker.services.core.topics.find_partition(topic, index) if isinstance(index, int) else None
     return broker.bootstrap_servers, () if partition is None else partition.replicas
 
 
-def _directory(request: Request, name: str, control_request: ControlRequest) -> str | None:
+def _directory_of(request: Request, name: str, control_request: ControlRequest) -> str | None:
     """Return the directory of the snapshot to restore, or None for other actions.
 
     Raises:

@@ -25,7 +25,7 @@ Answers = Annotated[bool, Query(description="With the answer for teachers.")]
 @router.get("")
 async def list_lessons(request: Request, on_broker: OnBroker, recorder: OnRecorder) -> dict[str, Any]:
     """Return all lessons, each with its number of goals and of reached goals."""
-    progress = await _progress(request, on_broker)
+    progress = await _get_progress(request, on_broker)
     await _update(progress, LESSONS, on_broker, recorder)
     return {
         "lessons": [
@@ -43,7 +43,7 @@ async def list_lessons(request: Request, on_broker: OnBroker, recorder: OnRecord
 @router.get("/{number}")
 async def text(number: Number, *, answers: Answers = False) -> dict[str, Any]:
     """Return the text of a lesson as elements, and its goals."""
-    lesson = _lesson(number)
+    lesson = _find_lesson(number)
     content = text_of(lesson)
     return {
         "number": lesson.number,
@@ -62,8 +62,8 @@ async def reached(request: Request, number: Number, on_broker: OnBroker, recorde
 
     Return the evidence for each goal that is reached, and the current state for each other goal.
     """
-    lesson = _lesson(number)
-    progress = await _progress(request, on_broker)
+    lesson = _find_lesson(number)
+    progress = await _get_progress(request, on_broker)
     await _update(progress, [lesson], on_broker, recorder)
     return {"reached": progress.of(lesson), "so_far": progress.so_far(lesson)}
 
@@ -71,8 +71,8 @@ async def reached(request: Request, number: Number, on_broker: OnBroker, recorde
 @router.delete("/{number}/reached", status_code=204)
 async def begin_again(request: Request, number: Number, on_broker: OnBroker, recorder: OnRecorder) -> None:
     """Reset the goals of a lesson. From now on, only later requests, events and records count."""
-    lesson, progress = _lesson(number), await _progress(request, on_broker)
-    facts = await _facts(on_broker, {})
+    lesson, progress = _find_lesson(number), await _get_progress(request, on_broker)
+    facts = await _read_facts(on_broker, {})
     recorder.catch_up()
     progress.begin_again(lesson, ActivityMark(recorder.last, recorder.events.last), facts)
 
@@ -83,7 +83,7 @@ async def _update(progress: Progress, lessons: Iterable[Lesson], on_broker: OnBr
     for lesson in filter(lambda lesson: not progress.is_complete(lesson), lessons):
         marks = progress.marks_of(lesson)
         facts = next((facts for _, other_marks, facts in lessons_with_facts if other_marks == marks), None)
-        lessons_with_facts.append((lesson, marks, await _facts(on_broker, marks) if facts is None else facts))
+        lessons_with_facts.append((lesson, marks, await _read_facts(on_broker, marks) if facts is None else facts))
     if lessons_with_facts:
         recorder.catch_up()
         seen = recorded_activity(recorder)
@@ -91,17 +91,17 @@ async def _update(progress: Progress, lessons: Iterable[Lesson], on_broker: OnBr
             progress.update(lesson, seen, facts)
 
 
-async def _facts(on_broker: OnBroker, marks: Mapping[str, LogMark]) -> Facts:
+async def _read_facts(on_broker: OnBroker, marks: Mapping[str, LogMark]) -> Facts:
     return await on_broker(lambda broker: collect_facts(broker, marks))
 
 
-def _lesson(number: int) -> Lesson:
+def _find_lesson(number: int) -> Lesson:
     if number > len(LESSONS):
         raise NotFoundError(f"lesson {number}: there are {len(LESSONS)}")
     return LESSONS[number - 1]
 
 
-async def _progress(request: Request, on_broker: OnBroker) -> Progress:
+async def _get_progress(request: Request, on_broker: OnBroker) -> Progress:
     state = request.app.state
     if not hasattr(state, "progress"):
         state.progress = Progress(await on_broker.get(lambda broker: broker.services.core.topics.data_dir))

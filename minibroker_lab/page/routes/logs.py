@@ -40,7 +40,7 @@ async def logs(on_broker: OnBroker) -> dict[str, Any]:
         core = broker.services.core
         core.writes.commit()
         partitions = [partition for topic in core.topics for partition in topic.partitions]
-        summaries = [_summary(partition) for partition in partitions[:_MAX_PARTITIONS]]
+        summaries = [_summarize(partition) for partition in partitions[:_MAX_PARTITIONS]]
         return {"count": len(partitions), "partitions": sorted(summaries, key=itemgetter("topic", "index"))}
 
     return await on_broker.get(work)
@@ -51,9 +51,9 @@ async def one(topic: Topic, index: Number, on_broker: OnBroker, first_segment: O
     """Return a log: its offsets, segments and leader epochs."""
 
     async def work(broker: AsyncOperations) -> dict[str, Any]:
-        partition = _partition(broker, topic, index)
+        partition = _find_partition(broker, topic, index)
         view = snapshot.log_view(partition.log, first_segment)
-        return {**_summary(partition), **asdict(view), "replicas": list(partition.replicas)}
+        return {**_summarize(partition), **asdict(view), "replicas": list(partition.replicas)}
 
     return await on_broker(work)
 
@@ -83,8 +83,8 @@ async def indexes(topic: Topic, index: Number, on_broker: OnBroker, segment: Off
             raise NotFoundError(f"segment: {topic}-{index} has none with the base offset {segment}")
         strides = [1 + view.entries // _MAX_ARROWS for view in (segment_view.offset_index, segment_view.time_index)]
         return {
-            "offset_entries": _dicts(snapshot.offset_entries(segment_view, 0, strides[0])),
-            "time_entries": _dicts(snapshot.time_entries(segment_view, 0, strides[1])),
+            "offset_entries": _to_dicts(snapshot.offset_entries(segment_view, 0, strides[0])),
+            "time_entries": _to_dicts(snapshot.time_entries(segment_view, 0, strides[1])),
             "strides": strides,
         }
 
@@ -137,14 +137,14 @@ async def producers(topic: Topic, index: Number, on_broker: OnBroker) -> dict[st
 
     def work(log: Log) -> dict[str, Any]:
         return {
-            "producers": _dicts(snapshot.producers(log, limit=100)),
-            "aborted": _dicts(snapshot.aborted_transactions(log, limit=100)),
+            "producers": _to_dicts(snapshot.producers(log, limit=100)),
+            "aborted": _to_dicts(snapshot.aborted_transactions(log, limit=100)),
         }
 
     return await _read_log(on_broker, topic, index, work)
 
 
-def _dicts(rows: Sequence[Any]) -> list[dict[str, Any]]:
+def _to_dicts(rows: Sequence[Any]) -> list[dict[str, Any]]:
     return [asdict(row) for row in rows]
 
 
@@ -154,10 +154,10 @@ async def _read_log(on_broker: OnBroker, topic: str, index: int, read: Callable[
     Raises:
         NotFoundError: There is no such partition.
     """
-    return await on_broker.get(lambda broker: read(_partition(broker, topic, index).log))
+    return await on_broker.get(lambda broker: read(_find_partition(broker, topic, index).log))
 
 
-def _partition(broker: AsyncOperations, topic: str, index: int) -> Partition:
+def _find_partition(broker: AsyncOperations, topic: str, index: int) -> Partition:
     """Return a partition after committing all pending writes, so that its log has every appended record.
 
     Raises:
@@ -186,7 +186,7 @@ def _find_offset_before(log: Log, offset: int) -> int:
     return max(offset, log.log_start_offset)
 
 
-def _summary(partition: Partition) -> dict[str, Any]:
+def _summarize(partition: Partition) -> dict[str, Any]:
     log = partition.log
     leader = partition.leader
     return {

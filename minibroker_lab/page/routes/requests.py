@@ -70,7 +70,7 @@ async def apis(recorder: OnRecorder) -> dict[str, Any]:
 @router.get("/live")
 async def live(recorder: OnRecorder, api: Api = "", q: Words = "", *, errors: Errors = False) -> StreamingResponse:
     """Stream new and changed rows as server-sent events."""
-    events = _events(recorder, Filter(api, tuple(q.lower().split()), errors))
+    events = _stream_events(recorder, Filter(api, tuple(q.lower().split()), errors))
     return StreamingResponse(events, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
@@ -109,9 +109,9 @@ async def _numbers(recorder: Recorder, row_filter: Filter) -> list[int]:
     ]
 
 
-async def _events(recorder: Recorder, row_filter: Filter) -> AsyncIterator[str]:
+async def _stream_events(recorder: Recorder, row_filter: Filter) -> AsyncIterator[str]:
     with recorder.subscribed() as subscription:
-        yield _event(recorder, [])
+        yield _format_event(recorder, [])
         waiting: set[int] = set()  # The numbers of the rows that were sent before their response arrived.
         while not recorder.is_over:
             numbers = await subscription.next(_BREATH_S)
@@ -136,11 +136,11 @@ async def _events(recorder: Recorder, row_filter: Filter) -> AsyncIterator[str]:
                         waiting.add(number)
                 if count % _SLICE == _SLICE - 1:
                     await asyncio.sleep(0)
-            yield _event(recorder, rows)
+            yield _format_event(recorder, rows)
             if len(waiting) > _MAX_ROWS:
                 waiting = {number for number in waiting if number >= recorder.first}
             await asyncio.sleep(_FLOOD_S if is_flood else _GATHER_S)
 
 
-def _event(recorder: Recorder, rows: list[dict[str, Any]]) -> str:
+def _format_event(recorder: Recorder, rows: list[dict[str, Any]]) -> str:
     return f"data: {json.dumps({**_state(recorder), 'rows': rows})}\n\n"

@@ -11,20 +11,16 @@ from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.share_groups import share_partitions
 from minibroker.operations.views import clients, groups, replicas, transactions
 from minibroker_lab.page.fetch_savings import FetchSavings
-from minibroker_lab.page.recorder import Recorder
-from minibroker_lab.page.routes import OnRecorder
 
 router = APIRouter()
 
 _MAX_SHARE_PARTITIONS: Final = 200
-_MAX_NEWEST: Final = 5_000
-"""The number of requests that are searched for waiting requests."""
 
 After = Annotated[str, Query(description="Leaves out those up to this name.")]
 
 
 @router.get("/state")
-async def overview(request: Request, on_broker: OnBroker, recorder: OnRecorder) -> dict[str, Any]:
+async def overview(request: Request, on_broker: OnBroker) -> dict[str, Any]:
     """Return the brokers, the first partitions, groups and transactions, the fetch sessions, and all waiting requests.
 
     The savings of a session are None if its start is no longer recorded.
@@ -41,26 +37,12 @@ async def overview(request: Request, on_broker: OnBroker, recorder: OnRecorder) 
         }
 
     state = await on_broker(work)
-    _name(state["delayed"], recorder)
     savings: FetchSavings = request.app.state.fetch_savings
     await savings.catch_up()
     for session in state["sessions"]:
         saved = savings.of(session["node"], session["id"])
         session["savings"] = None if saved is None else asdict(saved)
     return state
-
-
-def _name(delayed: list[dict[str, Any]], recorder: Recorder) -> None:
-    """Add the API and the client id to waiting requests, because a broker without a journal does not have them."""
-    recorder.catch_up()
-    rows = recorder.rows
-    newest = recorder.between(recorder.last - _MAX_NEWEST, recorder.last)
-    waiting = {(exchange.client, exchange.correlation_id): exchange for exchange in newest if exchange.ended_ms is None}
-    for request in delayed:
-        exchange = waiting.get((request["client"], request["correlation_id"]))
-        if request["api"] is None and exchange is not None:
-            row = rows.row(exchange)
-            request.update(api=row.api, client_id=row.client_id)
 
 
 @router.get("/groups")

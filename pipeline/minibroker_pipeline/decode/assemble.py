@@ -75,10 +75,10 @@ class Binary(NamedTuple):
         starts = self.at.astype(np.int64)
         ends = starts + np.maximum(self.size, 0)
         if (ends[:-1] == starts[1:]).all():
-            return _array(np.concatenate((starts, ends[-1:] if len(ends) else [0])), self.data)
+            return _build_array(np.concatenate((starts, ends[-1:] if len(ends) else [0])), self.data)
         # There are gaps between the values, so build an array in which every second item is a gap, and take the other
         # items.
-        both = _array(np.stack((starts, ends), axis=1).reshape(-1), self.data)
+        both = _build_array(np.stack((starts, ends), axis=1).reshape(-1), self.data)
         return both.take(pa.array(np.arange(0, 2 * len(starts), 2)))
 
 
@@ -218,7 +218,7 @@ def _build_batches(rows: Rows, groups: _Ints, level: int | None) -> bytearray:
     headers_before = np.cumsum(rows.headers_count, dtype=np.int64) - rows.headers_count
     numbers = np.repeat(rows.headers_first - headers_before, rows.headers_count)
     headers = headers.take(pa.array(numbers + np.arange(len(numbers))))
-    bounds = _bounds(headers)[np.append(headers_before, len(numbers))]
+    bounds = _bounds_of(headers)[np.append(headers_before, len(numbers))]
     sizes = 1 + np.diff(bounds) + varint_sizes(rows.headers_count)
     for column in (rows.keys, rows.values):
         sizes += varint_sizes(column.size) + np.maximum(column.size, 0)
@@ -227,7 +227,7 @@ def _build_batches(rows: Rows, groups: _Ints, level: int | None) -> bytearray:
         values - np.repeat(values[plan.firsts], plan.counts) for values in (rows.timestamps, rows.offsets)
     )
     keys = _encode_sized(rows.keys, plan.bodies, np.zeros_like(times), times, offsets)
-    all_headers = _array(bounds, headers.buffers()[2])
+    all_headers = _build_array(bounds, headers.buffers()[2])
     fields = (*keys, *_encode_sized(rows.values), _encode_varints(rows.headers_count), all_headers)
     records = memoryview(_join_fields(*fields).buffers()[2] or b"")
     heads = _build_batch_heads(rows, groups, plan)
@@ -321,18 +321,18 @@ def _build_heads(layout: np.dtype[Any], count: int, **fields: Any) -> NDArray[An
     return heads
 
 
-def _array(bounds: _Ints, data: Any) -> pa.LargeBinaryArray:
+def _build_array(bounds: _Ints, data: Any) -> pa.LargeBinaryArray:
     """Return an array of the values in `data`. Each value lies between two consecutive `bounds`."""
     buffers = [None, pa.py_buffer(np.ascontiguousarray(bounds)), pa.py_buffer(b"" if data is None else data)]
     return pa.LargeBinaryArray.from_buffers(_BINARY, len(bounds) - 1, buffers)
 
 
-def _bounds(array: pa.LargeBinaryArray) -> _Ints:
+def _bounds_of(array: pa.LargeBinaryArray) -> _Ints:
     return np.frombuffer(array.buffers()[1], np.int64)[: len(array) + 1] if len(array) else np.zeros(1, np.int64)
 
 
 def _encode_fixed(values: NDArray[Any]) -> pa.LargeBinaryArray:
-    return _array(np.arange(len(values) + 1) * values.itemsize, values.view(np.uint8))
+    return _build_array(np.arange(len(values) + 1) * values.itemsize, values.view(np.uint8))
 
 
 def _join_fields(*fields: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
@@ -368,7 +368,7 @@ def _encode_varints(*columns: NDArray[Any]) -> pa.LargeBinaryArray:
             used.append(is_used)
             remaining, is_used = shifted, has_more
     if not columns_of_bytes:
-        return _array(np.zeros(1, np.int64), None)
+        return _build_array(np.zeros(1, np.int64), None)
     is_used = np.stack(used, axis=1)
     bounds = np.append(0, np.cumsum(is_used.sum(axis=1)))
-    return _array(bounds, np.stack(columns_of_bytes, axis=1)[is_used])
+    return _build_array(bounds, np.stack(columns_of_bytes, axis=1)[is_used])

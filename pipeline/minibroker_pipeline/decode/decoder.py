@@ -124,7 +124,7 @@ class _Decoding:
                 headers = read_headers(self._data, positions)
                 position = end_position
                 damaged = len(self._report.damage)
-                for batch in self._rows(headers):
+                for batch in self._decode_rows(headers):
                     self._report.consumed = consumed_before + position
                     yield batch
                 # All checksums are verified before any records are decoded, so the damage is not in log order yet.
@@ -145,7 +145,7 @@ class _Decoding:
             positions = positions[:-1]
         return positions, end_position
 
-    def _rows(self, headers: NDArray[Any]) -> Iterator[pa.RecordBatch]:
+    def _decode_rows(self, headers: NDArray[Any]) -> Iterator[pa.RecordBatch]:
         lines = self._selection.lines(headers)
         wrong = (
             self._engine.find_wrong_crcs(self._view, select_headers(headers, lines)) if self._request.verify_crc else []

@@ -79,7 +79,7 @@ class Messages(NamedTuple):
     counts: _Ints
 
 
-def _integers(data: _Bytes, at: _Ints, size: int) -> _Ints:
+def _read_integers(data: _Bytes, at: _Ints, size: int) -> _Ints:
     """Return the big-endian signed integers of `size` bytes at these positions."""
     integers: _Ints = data[at[:, None] + np.arange(size)].view(f">i{size}")[:, 0].astype(np.int64)
     return integers
@@ -138,7 +138,7 @@ def read_messages(data: _Bytes, blocks: _Ints, messages: Messages, first_rows: _
     columns.timestamps[rows] = blocks[block, MAX_TIMESTAMP]
     inner = np.flatnonzero((kinds == WRAPPER_V0) | (kinds == WRAPPER_V1))
     has_time = np.flatnonzero((kinds == WRAPPER_V1) & (blocks[block, FIXED_TIMESTAMP] == 0))
-    columns.timestamps[rows[has_time]] = _integers(data, at[has_time] + _TIMESTAMP_AT, _TIMESTAMP_SIZE)
+    columns.timestamps[rows[has_time]] = _read_integers(data, at[has_time] + _TIMESTAMP_AT, _TIMESTAMP_SIZE)
 
     offsets = blocks[block, BASE_OFFSET]
     if len(inner):
@@ -150,13 +150,13 @@ def read_messages(data: _Bytes, blocks: _Ints, messages: Messages, first_rows: _
 
     is_v1 = (kinds == PLAIN_V1) | (kinds == WRAPPER_V1)
     key_length_at = at + _KEY_AT + np.where(is_v1, _TIMESTAMP_SIZE, 0)
-    length = _integers(data, key_length_at, _LENGTH_SIZE)
+    length = _read_integers(data, key_length_at, _LENGTH_SIZE)
     key_at = key_length_at + _LENGTH_SIZE
     too_long = length > end - key_at - _LENGTH_SIZE
     length[too_long] = 0
     columns.key_at[rows], columns.key_size[rows] = key_at, np.maximum(length, -1)
     value_length_at = key_at + np.maximum(length, 0)
-    length = _integers(data, value_length_at, _LENGTH_SIZE)
+    length = _read_integers(data, value_length_at, _LENGTH_SIZE)
     value_at = value_length_at + _LENGTH_SIZE
     too_long |= length > end - value_at
     columns.value_at[rows], columns.value_size[rows] = value_at, np.maximum(length, -1)
@@ -169,7 +169,7 @@ def _absolute_offsets(data: _Bytes, blocks: _Ints, messages: Messages, inner: _I
     See `minibroker_protocol.records.legacy` for the rules.
     """
     block = messages.block[inner]
-    relative = _integers(data, messages.at[inner], _TIMESTAMP_SIZE)
+    relative = _read_integers(data, messages.at[inner], _TIMESTAMP_SIZE)
     is_last = messages.place[inner] == messages.counts[block] - 1
     last = np.zeros(len(blocks), np.int64)
     last[block[is_last]] = relative[is_last]
@@ -245,7 +245,7 @@ class Lanes:
         self.bad[: len(self.at)] |= self.at >= self.end
         return self.data[np.minimum(self.at, self._last)].astype(np.int64)
 
-    def _raw(self, most_bytes: int) -> _Ints:
+    def _read_raw(self, most_bytes: int) -> _Ints:
         byte = self.byte()
         self.at = self.at + 1
         if not (byte >= _CONTINUES).any():
@@ -264,14 +264,14 @@ class Lanes:
         self.bad[open_lanes] = True
         return raw
 
-    def varint(self) -> _Ints:
+    def read_varint(self) -> _Ints:
         """Read an int32 from each lane."""
-        raw = self._raw(_VARINT) & _UINT32
+        raw = self._read_raw(_VARINT) & _UINT32
         return (raw >> 1) ^ -(raw & 1)
 
-    def varlong(self) -> _Ints:
+    def read_varlong(self) -> _Ints:
         """Read an int64 from each lane."""
-        raw = self._raw(_VARLONG)
+        raw = self._read_raw(_VARLONG)
         return ((raw >> 1) & _INT64_MAX) ^ -(raw & 1)
 
 
@@ -297,20 +297,20 @@ def _walk_v2(data: _Bytes, blocks: _Ints, lines: _Ints, first_rows: _Ints, colum
 
 def _read_records(lanes: Lanes, base_offsets: _Ints, base_timestamps: _Ints, rows: _Ints, columns: _Columns) -> None:
     """Read one record from each lane, except its headers."""
-    length = lanes.varint()
+    length = lanes.read_varint()
     record_end = lanes.at + length
     bad = (length < 0) | (record_end > lanes.end)
     lanes.bad[: len(bad)] |= bad
     record_end = np.where(bad, lanes.at, record_end)
     lanes.at = lanes.at + 1
-    columns.timestamps[rows] = base_timestamps + lanes.varlong()
-    columns.offsets[rows] = base_offsets + lanes.varint()
+    columns.timestamps[rows] = base_timestamps + lanes.read_varlong()
+    columns.offsets[rows] = base_offsets + lanes.read_varint()
     for at, size in ((columns.key_at, columns.key_size), (columns.value_at, columns.value_size)):
-        length = lanes.varint()
+        length = lanes.read_varint()
         at[rows] = lanes.at
         size[rows] = np.maximum(length, -1)
         lanes.at = lanes.at + np.maximum(length, 0)
-    count = lanes.varint()
+    count = lanes.read_varint()
     remaining = record_end - lanes.at
     columns.header_count[rows] = count
     columns.headers_at[rows] = lanes.at
@@ -359,7 +359,7 @@ def find_headers(data: _Bytes, at: _Ints, count: _Ints, end: _Ints) -> tuple[NDA
         lanes.keep(active)
         rows = first_headers[:active] + step
         for line, min_size in ((0, 0), (2, -1)):
-            length = lanes.varint()
+            length = lanes.read_varint()
             lanes.bad[:active] |= (length < 0) & (min_size == 0)
             fields[line, rows] = lanes.at
             fields[line + 1, rows] = np.maximum(length, min_size)

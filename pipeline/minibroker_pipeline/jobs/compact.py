@@ -127,7 +127,7 @@ class LogChangedError(Exception):
 
 @dataclass(slots=True)
 class Tally(Sums):
-    """Counts of cleaned segments. Only data records are counted as records."""
+    """Totals for the cleaned segments. The counts of records leave out control records."""
 
     bytes_before: int = 0
     bytes_after: int = 0

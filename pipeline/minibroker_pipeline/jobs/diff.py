@@ -273,7 +273,7 @@ def _compare(left: pa.RecordBatch | None, right: pa.RecordBatch | None, line: Di
     if left is not None and right is not None and left.equals(right):
         line.equal += counts[0]
         return
-    left_offsets, right_offsets = _offsets(left), _offsets(right)
+    left_offsets, right_offsets = _read_offsets(left), _read_offsets(right)
     _, left_lines, right_lines = np.intersect1d(left_offsets, right_offsets, assume_unique=True, return_indices=True)
     only_left, only_right = np.setdiff1d(left_offsets, right_offsets), np.setdiff1d(right_offsets, left_offsets)
     line.only_left += len(only_left)
@@ -295,7 +295,7 @@ def _compare(left: pa.RecordBatch | None, right: pa.RecordBatch | None, line: Di
             line.equal += 1
 
 
-def _offsets(rows: pa.RecordBatch | None) -> "NDArray[np.int64]":
+def _read_offsets(rows: pa.RecordBatch | None) -> "NDArray[np.int64]":
     return np.empty(0, np.int64) if rows is None else np.asarray(rows.column("offset").to_numpy(), np.int64)
 
 

@@ -36,16 +36,16 @@ def stats_text(report: StatsReport, by: str = "partition") -> str:
     """Return the table with a total line, and a list of the skipped bytes."""
     lines = report.lines(by)
     titles = [*_TITLES, *(f"v{magic}" for magic in FORMATS)]
-    rows = [_cells(line) for line in lines]
+    rows = [_line_cells(line) for line in lines]
     if len(lines) > 1:
-        rows.append(["total", "", *_cells(report.total())[2:]])
+        rows.append(["total", "", *_line_cells(report.total())[2:]])
     text = text_table(titles, rows, left=(0, 2, 3)) if rows else "no records\n"
     for piece in report.unreadable:
         text += f"passed over: {piece.path}: byte {piece.position}, {piece.size} bytes: {piece.reason}\n"
     return text + f"\n{_NOTE}\n"
 
 
-def _cells(line: Line) -> list[str]:
+def _line_cells(line: Line) -> list[str]:
     counts = line.counts
     return [
         line.topic or "",
@@ -97,8 +97,8 @@ def stats_html(report: StatsReport) -> str:
 
 def _html_table(report: StatsReport) -> str:
     titles = [*_TITLES, *(f"v{magic}" for magic in FORMATS)]
-    rows = [_cells(line) for line in report.lines()]
-    rows.append(["total", "", *_cells(report.total())[2:]])
+    rows = [_line_cells(line) for line in report.lines()]
+    rows.append(["total", "", *_line_cells(report.total())[2:]])
     names = (0, 2, 3)
 
     def row(cells: Sequence[str], tag: str) -> str:
@@ -129,7 +129,7 @@ class _Bars(NamedTuple):
 def _compressed_bars(line: Line) -> _Bars:
     sizes = (Size(line.counts.stored_bytes, True), *line.sizes)
     bars = tuple(
-        _bar(((color, size.bytes),), size) if size else _Bar((), f"{name} cannot hold it")
+        _make_bar(((color, size.bytes),), size) if size else _Bar((), f"{name} cannot hold it")
         for (name, color), size in zip(_SERIES, sizes, strict=True)
     )
     return _Bars(line.topic or "", bars)
@@ -141,11 +141,11 @@ def _plain_bars(line: Line) -> _Bars:
     for magic, size, (_, color) in zip(FORMATS, line.plain_sizes, _SERIES[1:], strict=True):
         payload_bytes = payload + (line.counts.header_bytes if magic == FORMATS[-1] else 0)
         parts = ((_PAYLOAD_COLOR, payload_bytes), (color, max(size.bytes - payload_bytes, 0)))
-        bars.append(_bar(parts, size))
+        bars.append(_make_bar(parts, size))
     return _Bars(line.topic or "", tuple(bars))
 
 
-def _bar(pieces: tuple[tuple[str, int], ...], size: Size) -> _Bar:
+def _make_bar(pieces: tuple[tuple[str, int], ...], size: Size) -> _Bar:
     return _Bar(pieces, f"{'' if size.is_exact else '~'}{bytes_text(size.bytes)}")
 
 

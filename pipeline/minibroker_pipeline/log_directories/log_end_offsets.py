@@ -257,7 +257,7 @@ class LogTail:
     def _walk(self, log: PartitionLog, segment: SegmentFiles) -> None:
         path = log.path(segment)
         with log.filesystem.open(path) as file:
-            for data, headers in self._entries(file, segment, path):
+            for data, headers in self._read_chunks(file, segment, path):
                 last = int(headers["last_offset"][-1])
                 if last < segment.base_offset:
                     message = f"the file is named by offset {segment.base_offset}, but holds {last}"
@@ -266,7 +266,9 @@ class LogTail:
                 if self.transactions is not None:
                     self.transactions.note(data, headers, self._replay_from)
 
-    def _entries(self, file: OpenFile, segment: SegmentFiles, path: str) -> Iterator[tuple[memoryview, NDArray[Any]]]:
+    def _read_chunks(
+        self, file: OpenFile, segment: SegmentFiles, path: str
+    ) -> Iterator[tuple[memoryview, NDArray[Any]]]:
         """Yield chunks of whole entries, advance the position after each chunk, and set `damage`."""
         window = _CHUNK_BYTES
         while self._position < segment.size:

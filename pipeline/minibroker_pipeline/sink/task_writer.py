@@ -135,14 +135,14 @@ class TaskWriter:
         directory = staged_task(self.staging)
         writers: dict[TopicPartition, PartitionWriter] = {}
         partitioners: dict[str, Partitioner] = {}
-        for chunk in self._chunks(batches):
+        for chunk in self._iterate_chunks(batches):
             for key, rows in self._group_by_partition(chunk, partitioners):
                 if key not in writers:
                     writers[key] = _new_writer(directory, key, self.options)
                 self._append(writers[key], key, rows)
         return tuple(StagedLog(*key, writer.close()) for key, writer in sorted(writers.items()))
 
-    def _chunks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _iterate_chunks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         options = self.options
         estimate = 4 * options.batch_bytes * max([options.partitions or 1, *self.counts.values()])
         enough = min(max(estimate, CHUNK_BYTES), _MAX_CHUNK_BYTES)
@@ -170,7 +170,7 @@ class TaskWriter:
         self, chunk: pa.RecordBatch, partitioners: dict[str, Partitioner]
     ) -> list[tuple[TopicPartition, pa.RecordBatch]]:
         """Group the rows of a chunk by partition, keeping their order."""
-        topics, codes = self._topics(chunk)
+        topics, codes = self._find_topics(chunk)
         partitions = self._partitions(chunk, topics, codes, partitioners)
         rows = chunk.select([name for name in _WRITTEN_COLUMNS if name in chunk.schema.names])
         partition_codes = codes * _TOPIC_STRIDE + partitions
@@ -186,7 +186,7 @@ class TaskWriter:
             for (code, partition), (first, end) in zip(firsts, pairwise(bounds), strict=True)
         ]
 
-    def _topics(self, chunk: pa.RecordBatch) -> tuple[list[str], NDArray[np.int64]]:
+    def _find_topics(self, chunk: pa.RecordBatch) -> tuple[list[str], NDArray[np.int64]]:
         """Return the topics of a chunk, and for each row the index of its topic."""
         column, default = column_of(chunk, "topic"), self.options.topic
         if column is None or default:  # The option takes precedence, as in Spark's Kafka sink.
@@ -216,13 +216,13 @@ class TaskWriter:
             if len(lines):
                 if keys is None or sizes is None:
                     keys, sizes = extract_binary(column_of(chunk, "key"), chunk.num_rows, "key"), _sizes_of(chunk)
-                partitioner = self._partitioner(topic, partitioners)
+                partitioner = self._get_partitioner(topic, partitioners)
                 topic_keys = keys._replace(at=keys.at[lines], size=keys.size[lines])
                 partitions[lines] = partitioner.partitions_of(topic_keys, sizes[lines])
             self._check_range(topic, partitions[codes == code])
         return partitions
 
-    def _partitioner(self, topic: str, partitioners: dict[str, Partitioner]) -> Partitioner:
+    def _get_partitioner(self, topic: str, partitioners: dict[str, Partitioner]) -> Partitioner:
         if topic not in partitioners:
             count = self._count(topic) or 1
             partitioners[topic] = Partitioner(count, first=self.number, batch_bytes=self.options.batch_bytes)

@@ -242,11 +242,11 @@ def publish_staged(plan: Plan, staged_logs: Sequence[StagedLog]) -> None:
             # have changed since then.
             if topic in {staged.topic for staged in staged_logs} and plan.known.get(topic) != current:
                 raise DirectoryStateError(f"topic {topic!r} has come or changed since the query began: run it again")
-        replaced = _topics(plan, staged_logs) if plan.overwrite else ()
+        replaced = _list_topics(plan, staged_logs) if plan.overwrite else ()
         publish_locked(target, plan.staging, _assemble(plan, staged_logs), replaced=replaced)
 
 
-def _topics(plan: Plan, staged_logs: Iterable[StagedLog]) -> list[str]:
+def _list_topics(plan: Plan, staged_logs: Iterable[StagedLog]) -> list[str]:
     """Return all topics of the query, including a topic that the options name but that has no rows."""
     topics = {plan.options.topic} if plan.options.topic else set[str]()
     return sorted(topics | {staged.topic for staged in staged_logs})
@@ -257,7 +257,7 @@ def _assemble(plan: Plan, staged_logs: Sequence[StagedLog]) -> dict[TopicPartiti
     for staged in staged_logs:
         by_partition.setdefault((staged.topic, staged.partition), []).append(staged)
     published: dict[TopicPartition, PublishedLog] = {}
-    for topic in _topics(plan, staged_logs):
+    for topic in _list_topics(plan, staged_logs):
         known = plan.known.get(topic)
         topic_id = known.topic_id if known is not None else new_uuid()
         highest = max((partition for name, partition in by_partition if name == topic), default=-1)

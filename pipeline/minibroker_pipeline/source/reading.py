@@ -106,7 +106,7 @@ class _RangeReading:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the range, as described in `read_ranges`."""
         try:
-            yield from self._rows()
+            yield from self._read_rows()
         except DamagedLogError as error:
             damage = error.damage
             raise DamagedLogError(error.file, damage._replace(message=damage.message + PERMISSIVE_HINT)) from None
@@ -124,7 +124,7 @@ class _RangeReading:
             if DAMAGE_COLUMN in self._columns:
                 yield self._damage_rows()
 
-    def _rows(self) -> Iterator[pa.RecordBatch]:
+    def _read_rows(self) -> Iterator[pa.RecordBatch]:
         log_range, report = self._log_range, self._report
         position = log_range.position
         self._check_name()
@@ -276,7 +276,7 @@ class MarkerWatch:
         log.
         """
         doubtful = False
-        for marker in self._markers(data, headers):
+        for marker in self._find_markers(data, headers):
             span = self._find_span(marker)
             if span is None:
                 doubtful |= marker.is_abort
@@ -292,7 +292,7 @@ class MarkerWatch:
         slot = bisect_right(ranges, (marker.offset, marker.offset)) - 1
         return ranges[slot] if slot >= 0 and ranges[slot][1] >= marker.offset else None
 
-    def _markers(self, data: memoryview, headers: NDArray[Any]) -> list[_Marker]:
+    def _find_markers(self, data: memoryview, headers: NDArray[Any]) -> list[_Marker]:
         """Return the markers, sorted by producer and then by offset."""
         is_wanted = (headers["attributes"] & TRANSACTIONAL_FLAG != 0) & (headers["magic"] == MAGIC_V2)
         entries = headers[is_wanted]

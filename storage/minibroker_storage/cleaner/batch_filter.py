@@ -105,7 +105,7 @@ class BatchFilter:
             # Keep the last batch of a producer, without its records. Otherwise, producer state rebuilt from the log
             # would lack the producer, and a retry of this batch would be accepted as a new batch.
             if retained is None and header.producer_id >= 0 and self._is_last_of_producer(header):
-                emptied = empty_batch(header) if header.record_count else entry
+                emptied = build_empty_batch(header) if header.record_count else entry
                 return RetainedEntry(emptied, header.last_offset, header.max_timestamp)
             return retained
         self._transactions.on_batch(header)
@@ -217,7 +217,7 @@ def rebuild_message_set(header: BatchHeader, retained: Sequence[Record]) -> Reta
     return RetainedEntry(data, retained[-1].offset, timestamp)
 
 
-def empty_batch(header: BatchHeader) -> bytearray:
+def build_empty_batch(header: BatchHeader) -> bytearray:
     """Return a batch without records that preserves the producer's sequence numbers (Kafka's `writeEmptyHeader`)."""
     attributes = header.attributes & RETAINED_ATTRIBUTES & ~CODEC_MASK
     return _build_batch(header, b"", attributes, NO_TIMESTAMP, header.max_timestamp, 0)

@@ -62,10 +62,10 @@ def boot_id() -> str | None:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
     except OSError:
-        return _sysctl(b"kern.bootsessionuuid") if sys.platform == "darwin" else None
+        return _read_sysctl(b"kern.bootsessionuuid") if sys.platform == "darwin" else None
 
 
-def _sysctl(name: bytes) -> str | None:
+def _read_sysctl(name: bytes) -> str | None:
     import ctypes  # noqa: PLC0415 - macOS only
 
     text = ctypes.create_string_buffer(MAX_BOOT_ID)

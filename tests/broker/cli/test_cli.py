@@ -24,6 +24,7 @@ from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRespo
 from tests.broker.socket_client import SocketClient
 from tests.kafka.real_kafka import free_ports
 from tests.patience import PATIENCE_S
+from tests.programs import run_program
 
 ROOT: Final = Path(__file__).parents[3]
 
@@ -334,12 +335,8 @@ def test_a_data_directory_in_use_is_refused(refused: Callable[..., str], tmp_pat
     ],
 )
 def test_listeners_that_cannot_be_served_are_refused(tmp_path: Path, listeners: str, reason: str) -> None:
-    completed = subprocess.run(
-        [sys.executable, "-m", "minibroker", "serve", "--data-dir", str(tmp_path), "--set", f"listeners={listeners}"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE_S,
+    completed = run_program(
+        [sys.executable, "-m", "minibroker", "serve", "--data-dir", str(tmp_path), "--set", f"listeners={listeners}"]
     )
     assert (completed.returncode, completed.stdout, completed.stderr) == (1, "", f"minibroker: {reason}\n")
 

@@ -2,7 +2,6 @@
 
 import errno
 import importlib.util
-import subprocess
 import sys
 from typing import Final, NoReturn
 
@@ -10,7 +9,7 @@ import pytest
 
 from minibroker.cli import warm_up
 from minibroker.cluster.routing.slices import drain
-from tests.patience import PATIENCE_S
+from tests.programs import run_to_success
 
 _LOADING: Final = """
 import asyncio, sys
@@ -87,9 +86,7 @@ _MAX_MODULES_PER_STEP: Final = 60
 
 def lines_of(program: str) -> list[list[str]]:
     """Return the output of a new process, split into lines and words."""
-    completed = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=True
-    )
+    completed = run_to_success([sys.executable, "-c", program])
     return [line.split() for line in completed.stdout.splitlines()]
 
 

@@ -10,15 +10,14 @@ import pytest
 from minibroker import Broker
 from tests.clients.toolchains import tool
 from tests.documented import code
-from tests.patience import PATIENCE_S
+from tests.programs import run_program, run_to_success
 
 PAGE = "docs/control-plane.md"
 
 
 def run(command: list[str], broker: Broker, **more: str) -> str:
     environment = {**os.environ, "CONTROL": broker.control_url, **more}
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert result.returncode == 0, result.stdout + result.stderr
+    result = run_to_success(command, env=environment)
     return result.stdout
 
 
@@ -33,12 +32,9 @@ def test_the_page_can_be_pasted_from_its_beginning() -> None:
             ready = broker.stdout.readline()
             url = next(word.removeprefix("control=") for word in ready.split() if word.startswith("control="))
             shell = "\n".join([address.replace("http://127.0.0.1:9900", url), *code(PAGE, "curl", "sh")])
-            done = subprocess.run(
-                [tool("sh"), "-euc", shell], capture_output=True, text=True, timeout=PATIENCE_S, check=False
-            )
+            done = run_to_success([tool("sh"), "-euc", shell])
         finally:
             broker.terminate()
-    assert done.returncode == 0, done.stdout + done.stderr
     assert '"value":{"id":1,"state":"new"}' in done.stdout
     assert '"error":"NOT_LEADER_OR_FOLLOWER"' in done.stdout
 
@@ -47,7 +43,7 @@ def test_curl_shows_the_message_of_a_failure(broker: Broker) -> None:
     line = next(line for line in code(PAGE, "curl", "sh")[0].replace("\\\n", "").splitlines() if "/expect" in line)
     command = [tool("sh"), "-euc", line.replace('"timeout": 5', '"timeout": 0')]
     environment = {**os.environ, "CONTROL": broker.control_url}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    done = run_program(command, env=environment)
     assert done.returncode == 22
     assert "expected 1 record in 'orders' within 0 s; there is no topic 'orders'" in done.stdout
 

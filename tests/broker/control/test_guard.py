@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from minibroker.cli.main import main
 from minibroker_storage.installation_hints import missing
 from tests.broker.control.http import Answer, Control
 from tests.clients.broker_process import environment
-from tests.patience import PATIENCE_S
+from tests.programs import run_program
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.0.0.1:1", "[::1]:9", "LOCALHOST:80"])
@@ -104,14 +103,7 @@ def test_without_the_extra_the_command_line_says_in_one_line_what_is_missing(
     program = (
         f"import sys; sys.modules['fastapi'] = None\nfrom minibroker.cli.main import main\nsys.exit(main({arguments}))"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", program],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    result = run_program([sys.executable, "-c", program], env=environment())
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr == f"minibroker: {option}: {missing('fastapi', extra)}\n"
 

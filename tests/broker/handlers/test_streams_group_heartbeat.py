@@ -40,12 +40,32 @@ def test_before_4_3_a_group_assigns_again_without_delay(configured: Configured) 
     assert [client.beat(member=member).member_epoch for member in ("a", "b")] == [2, 3]
 
 
-def test_before_4_2_a_group_assigns_when_its_first_member_joins(configured: Configured) -> None:
+@pytest.fixture
+def early_client(configured: Configured) -> StreamsGroupClient:
+    """A client of a broker that emulates Kafka 4.1 with its unstable streams groups."""
     config = {"minibroker.emulate": "4.1", "unstable.api.versions.enable": "true"}
     harness = configured({**config, "unstable.feature.versions.enable": "true"})
     harness.core.features.finalize({"streams.version": 1})
-    answer = StreamsGroupClient(harness).beat()
+    return StreamsGroupClient(harness)
+
+
+def test_before_4_2_a_group_assigns_when_its_first_member_joins(early_client: StreamsGroupClient) -> None:
+    answer = early_client.beat()
     assert (answer.member_epoch, named(answer.active_tasks), statuses(answer)) == (2, {"0": [0]}, [])
+
+
+@pytest.mark.parametrize(
+    ("missing", "code", "detail"),
+    [
+        ({"sources": [f"s{number}" for number in range(5)]}, 1, "Source topics s0, s1, s2, s3, s4 are missing."),
+        ({"changelogs": [topic("c")]}, 3, "Internal topics are missing: [c]"),
+    ],
+)
+def test_before_4_2_a_status_names_all_missing_topics(
+    early_client: StreamsGroupClient, missing: dict[str, Any], code: int, detail: str
+) -> None:
+    answer = early_client.beat(topology=topology(subtopology(**missing)))
+    assert (code, detail) in [(number, text.partition(";")[0]) for number, text in statuses(answer)]
 
 
 def test_a_member_that_does_not_give_up_tasks_in_time_is_removed(harness: Harness, client: StreamsGroupClient) -> None:
@@ -149,7 +169,8 @@ def test_a_broker_that_emulates_an_earlier_release_knows_less(harness: Harness, 
     assert client.beat(**fields).error_code == ErrorCode.INVALID_REQUEST
     assert client.beat().task_offset_interval_ms == 0
     harness.services.release = release("4.4")
-    assert client.beat(member="b", owned={}, **{**fields, "epoch": 0, "warmup_tasks": []}).error_code == 0
+    joining: dict[str, Any] = {**fields, "epoch": 0, "warmup_tasks": []}
+    assert client.beat(member="b", owned={}, **joining).error_code == 0
 
 
 def test_a_change_of_the_settings_makes_a_new_assignment(harness: Harness, client: StreamsGroupClient) -> None:

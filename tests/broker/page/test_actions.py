@@ -3,7 +3,6 @@
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from tests.clients.kafka_python_client import KafkaConsumer, poll_until
 from tests.command_line_tools.newest_jars import KAFKA_TOOLS
 from tests.kafka import jvm
 from tests.patience import PATIENCE_S
+from tests.programs import run_to_success
 from tests.sweeps import one_in
 
 WITH_TOOL = [case for case in CASES if case.has_tool]
@@ -65,15 +65,7 @@ def run(line: str, tools: Path) -> str:
         AssertionError: The line fails.
     """
     assert shutil.which("curl"), "curl"
-    result = subprocess.run(
-        ["sh", "-c", line],
-        env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    assert result.returncode == 0, result
+    result = run_to_success(["sh", "-c", line], env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"})
     return result.stdout
 
 

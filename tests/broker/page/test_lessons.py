@@ -28,6 +28,7 @@ from tests.broker.page.lesson_answers import (
     text_of,
 )
 from tests.patience import PATIENCE_S
+from tests.programs import run_to_success
 from tests.sweeps import one_in
 
 _ONCE = {4, 10}
@@ -37,10 +38,7 @@ each_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=[lesson.slug for le
 
 def run(program: str, broker: Broker) -> None:
     program = program.replace(SERVER, server_of(broker)).replace(PAGE, broker.page_url)
-    process = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
-    assert process.returncode == 0, process.stderr
+    run_to_success([sys.executable, "-c", program])
 
 
 @pytest.fixture
@@ -96,8 +94,7 @@ def test_the_lines_of_curl_are_accepted(lesson: Lesson, lab: Broker) -> None:
     assert bool(lines) == (lesson.number in {7, 9, 10})
     for line in lines:
         command = [*shlex.split(line.replace(PAGE, lab.page_url)), "--fail-with-body"]
-        process = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-        assert process.returncode == 0, process.stdout + process.stderr
+        run_to_success(command)
 
 
 def test_a_topic_that_differs_from_its_option_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

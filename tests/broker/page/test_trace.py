@@ -36,9 +36,12 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TraceProcess]:
             bootstrap_servers=trace.bootstrap,
             group_id="billing",
             auto_offset_reset="earliest",
+            enable_auto_commit=False,
             consumer_timeout_ms=PATIENCE_S * 1000,
         )
         assert len([next(consumer) for _ in range(5)]) == 5
+        consumer.commit()
+        broker.clock.advance(1)  # The commit and the end of the member may not be in the same millisecond.
         consumer.close()
         trace.words["lab"] = broker.page_url
         yield trace

@@ -184,7 +184,7 @@ def test_clients_that_change_their_ids_are_remembered_in_bounded_memory(
         client = Metered(harness, f"{number}-" + "x" * 1000)
         client.ask(produce_request(RECORDS), 9)
         client.ask(CreateTopicsRequest(topics=[], timeout_ms=1000), 7)
-        quotas.record_mutation(client.session, client.client_id, 1, strict=False)
+        quotas.charge_mutation(client.session, client.client_id, 1, strict=False)
         assert len(quotas._rates) <= 40
         assert len(quotas._buckets) <= 40
         assert produced_by(harness, client.client_id) > 0

@@ -1,6 +1,5 @@
 """`Security` rejects contradictory settings. Messages and working features without the extra `security`."""
 
-import subprocess
 import sys
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 from minibroker.security.setup import Security
 from minibroker.security.tls.certificates import Certificates
 from minibroker_storage.installation_hints import missing
-from tests.patience import PATIENCE_S
+from tests.programs import run_program
 
 
 @pytest.mark.parametrize(
@@ -71,7 +70,7 @@ told(lambda: Broker(security=passwords, config=signed).start())
 def test_passwords_and_pem_take_nothing_and_the_rest_names_the_extra(certificates: Certificates) -> None:
     stores = certificates.server_keystore, certificates.server_keystore_p12
     command = [sys.executable, "-c", WITHOUT, *stores]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    done = run_program(command)
     assert done.stdout.splitlines() == [
         f"Making certificates: {missing('cryptography', 'security')}",
         "runs",

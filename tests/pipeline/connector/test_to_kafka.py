@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import subprocess
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,6 +19,7 @@ from tests.kafka.answers import all_answers, answers
 from tests.kafka.real_kafka import RealKafka
 from tests.patience import PATIENCE_S
 from tests.pipeline.producing import Message, begin, create, produce, produce_in_transaction
+from tests.programs import run_to_success
 
 PAGE: Final = "docs/spark-to-kafka.md"
 STEPS: Final = "Step by step"
@@ -52,16 +52,7 @@ class Move(NamedTuple):
         ):
             script = script.replace(there, here)
         path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
-        completed = subprocess.run(
-            ["bash", "-e", "-c", script],
-            cwd=self.directory,
-            env={**os.environ, "PATH": path},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-        )
-        assert completed.returncode == 0, script + completed.stdout + completed.stderr
+        completed = run_to_success(["bash", "-e", "-c", script], cwd=self.directory, env={**os.environ, "PATH": path})
         return completed.stdout
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker_pipeline.decode import RECORD_COLUMNS, EncodedBatches, EncodeError, assemble, encode, scan_headers
@@ -34,7 +34,6 @@ def simple(**columns: Any) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     records(most=20),
     st.sampled_from(CODECS),

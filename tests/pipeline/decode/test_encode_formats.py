@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker_pipeline.decode import EncodeError, Producer, encode
@@ -30,7 +30,6 @@ def rows_of(chosen: list[NewRecord], offsets: list[int]) -> pa.RecordBatch:
     )
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     records(with_headers=False, most=20),
     st.integers(0, 1),

@@ -17,8 +17,8 @@ from minibroker_pipeline.source.options import parse_options
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.header import CompressionCodec
 from minibroker_protocol.records.record import NewRecord
-from tests.patience import PATIENCE_S
 from tests.pipeline.decode.logs import ENGINES
+from tests.programs import run_program
 
 PACKAGE = Path(minibroker_pipeline.__file__).parent
 
@@ -43,14 +43,7 @@ def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a script in a new interpreter with this interpreter's path."""
     path = os.pathsep.join([environment.pop("FIRST", ""), *sys.path]).strip(os.pathsep)
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "NUMBA_"))}
-    return subprocess.run(
-        [sys.executable, "-c", script],
-        env={**inherited, "PYTHONPATH": path, **environment},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    return run_program([sys.executable, "-c", script], env={**inherited, "PYTHONPATH": path, **environment})
 
 
 def test_without_numba_auto_is_numpy_and_numba_by_name_is_an_error() -> None:

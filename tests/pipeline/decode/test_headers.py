@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from minibroker_pipeline.decode import HEADER_DTYPE, scan_headers
 from minibroker_pipeline.decode.headers import as_bytes, find_entries, find_positions
@@ -21,7 +21,6 @@ SAME = set(HEADER_DTYPE.names or ()) - {"position", "size", "last_offset", "lead
 """The fields that have the same names in the headers of the record formats' own reader."""
 
 
-@settings(max_examples=60, deadline=None)
 @given(logs())
 def test_the_array_says_what_the_record_formats_own_reader_says(data: bytes) -> None:
     headers = scan_headers(data)

@@ -18,7 +18,7 @@ from minibroker_protocol.records.varint import wrap_int64
 from tests.pipeline.decode.logs import ENGINES, logs, read, read_and_report
 from tests.sweeps import one_in
 
-few = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+few = settings(suppress_health_check=list(HealthCheck))
 
 limits = st.fixed_dictionaries(
     {},

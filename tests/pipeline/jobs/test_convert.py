@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -39,7 +39,6 @@ EVERY_CODEC = [codec.name.lower() for codec in CompressionCodec]
 WITHOUT_ZSTD = EVERY_CODEC[:-1]
 NOT_OURS = {Kind.EPOCH}
 """Findings to ignore. Generated logs have leader epochs that decrease."""
-quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def some(count: int, first: int = 0, **fields: Any) -> list[NewRecord]:
@@ -86,7 +85,6 @@ def is_v2(data: bytes) -> bool:
     return bool((scan_headers(data)["magic"] == 2).all())
 
 
-@quick
 @given(logs(most=8), st.sampled_from(EVERY_CODEC))
 def test_another_codec_changes_nothing_else_of_batches(tmp_path: Path, data: bytes, codec: str) -> None:
     if not data or not is_v2(data):
@@ -100,7 +98,6 @@ def test_another_codec_changes_nothing_else_of_batches(tmp_path: Path, data: byt
             assert batch.header.codec.name.lower() == codec
 
 
-@quick
 @given(logs(most=8), st.sampled_from([None, *EVERY_CODEC]), st.sampled_from([None, 1, 300, 1 << 20]))
 def test_every_record_is_in_v2_afterwards(
     tmp_path: Path, data: bytes, codec: str | None, batch_bytes: int | None
@@ -115,7 +112,6 @@ def test_every_record_is_in_v2_afterwards(
     assert rows_of(result, columns, include_control=True) == rows_of(data, columns, include_control=True)
 
 
-@quick
 @given(logs(most=8), st.integers(0, 1), st.sampled_from(WITHOUT_ZSTD), st.sampled_from([None, 300]))
 def test_older_formats_keep_what_was_committed(
     tmp_path: Path, data: bytes, magic: int, codec: str, batch_bytes: int | None

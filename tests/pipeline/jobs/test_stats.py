@@ -7,7 +7,7 @@ from operator import attrgetter
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from minibroker_pipeline.jobs.stats import Line, StatsReport, stats
 from minibroker_pipeline.jobs.stats_page import stats_html, stats_text
@@ -91,7 +91,6 @@ def test_headers_are_payload_and_markers_are_no_records(tmp_path: Path) -> None:
     assert counts.plain_v0 == 26 + 1
 
 
-@settings(max_examples=40, deadline=None)
 @given(logs())
 def test_the_sums_are_those_of_the_formats_own_reader(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as directory:

@@ -1,7 +1,7 @@
 """Conversion to older formats for older consumers, and rewritten batches. Compared with Kafka 3.9.1."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker_protocol.errors import InvalidRecordError, UnsupportedCodecError
@@ -111,7 +111,6 @@ NULLABLE_BYTES = st.none() | st.binary(max_size=40)
     ),
     codec=st.sampled_from(CompressionCodec),
 )
-@settings(deadline=None, max_examples=50)
 def test_up_conversion_changes_no_record(records: list[NewRecord], codec: CompressionCodec) -> None:
     source = read(build_message_set(records, magic=1))
     plain, data = up_convert(source)

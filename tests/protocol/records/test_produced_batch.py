@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker_protocol.errors import (
@@ -60,7 +60,6 @@ HEADERS = st.lists(st.tuples(st.text(max_size=70), NULLABLE_BYTES), max_size=3).
     ),
     codec=st.sampled_from(CompressionCodec),
 )
-@settings(deadline=None, max_examples=50)
 def test_whatever_the_builder_writes_passes(records: list[NewRecord], codec: CompressionCodec) -> None:
     batch = build_batch(records, codec=codec)
     for opened_records in (-1, 0, len(records)):

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker_protocol.errors import InvalidRecordError
@@ -92,7 +92,6 @@ def test_a_batch_that_grows_beyond_the_limit_keeps_its_time() -> None:
 @given(
     times=st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=50), codec=st.sampled_from(CompressionCodec)
 )
-@settings(deadline=None, max_examples=50)
 def test_opened_records_of_any_times_give_the_largest_of_them(times: list[int], codec: CompressionCodec) -> None:
     batch = with_max_timestamp(batch_of(times, codec), -1)
     assert checked(batch, ALL).max_timestamp == max(-1, *times)

@@ -4,7 +4,7 @@ from collections.abc import Generator, Mapping
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker_protocol.records import produced_batch
@@ -42,7 +42,6 @@ def walk(made: bytes | bytearray) -> int | str | None:
 
 
 @given(key=NULLABLE_BYTES, value=NULLABLE_BYTES, data=st.data())
-@settings(deadline=None, max_examples=50)
 def test_each_spoilt_byte_has_the_outcome_of_the_walk(
     key: bytes | None, value: bytes | None, data: st.DataObject
 ) -> None:

@@ -214,7 +214,7 @@ class RegularExpression:
             for character in text:
                 after = current.following.get(character)
                 if after is None:
-                    after = self._step(current, character)
+                    after = self._compute_step(current, character)
                     if self._visits - self._paused_at > _VISITS_PER_SLICE:
                         self._paused_at = self._visits
                         if self._visits > self._most_visits:
@@ -231,7 +231,7 @@ class RegularExpression:
         """Return the type of a character, or OTHER if no anchor of the expression depends on the type."""
         return kind if self._program.has_places else OTHER
 
-    def _step(self, current: _StateSet, character: str) -> _StateSet:
+    def _compute_step(self, current: _StateSet, character: str) -> _StateSet:
         """Return the set of states after a character that is not in the cache, and add it to the cache."""
         symbol = self._class_of.get(character)
         if symbol is None:
@@ -241,7 +241,7 @@ class RegularExpression:
             after = self._follow(current, symbol)
             current.following[symbol] = after
         current.following[character] = after
-        self._cache(1)
+        self._count_cached(1)
         return after
 
     def _classify(self, character: str) -> int:
@@ -262,7 +262,7 @@ class RegularExpression:
         """Return the set of states after a character of a class."""
         flags, kind = self._flags[symbol], self._kinds[symbol]
         program = self._program
-        active = self._closure(current, kind)
+        active = self._expand(current, kind)
         after = {
             program.following[state][0] for state in active if program.sets[state] >= 0 and flags[program.sets[state]]
         }
@@ -272,11 +272,11 @@ class RegularExpression:
         following = self._sets.get((members, kind))
         if following is None:
             following = _StateSet(members, kind)
-            self._cache(len(members))
+            self._count_cached(len(members))
             self._sets[members, kind] = following
         return following
 
-    def _cache(self, size: int) -> None:
+    def _count_cached(self, size: int) -> None:
         """Count cached states, and clear the cache if there are too many."""
         self._cached_states += size
         if self._cached_states > _MAX_CACHED_STATES:
@@ -286,7 +286,7 @@ class RegularExpression:
             self._sets.clear()
             self._cached_states = 0
 
-    def _closure(self, current: _StateSet, after: int) -> set[int]:
+    def _expand(self, current: _StateSet, after: int) -> set[int]:
         """Return these states and those reachable without a character. `after` is the next character's type."""
         program, before = self._program, current.kind
         sets, places, following = program.sets, program.places, program.following
@@ -307,5 +307,5 @@ class RegularExpression:
     def _accepts(self, current: _StateSet) -> bool:
         """Return whether a text matches if it ends in this set of states."""
         if current.accepts is None:
-            current.accepts = self._program.end in self._closure(current, EDGE)
+            current.accepts = self._program.end in self._expand(current, EDGE)
         return current.accepts

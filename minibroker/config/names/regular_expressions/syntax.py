@@ -108,17 +108,17 @@ class _Parser:
             is_brace = self._peek() == "{"  # No repetition may follow a brace, even if the brace is a literal.
             repeat = self._repeat_here()
             if repeat is None:
-                self._element()
+                self._parse_element()
             elif has_repeated:
-                raise self._error("invalid nested repetition operator")
+                raise self._make_error("invalid nested repetition operator")
             else:
                 self._repeat(*repeat)
             has_repeated = is_brace or repeat is not None
         if len(self._groups) > 1:
-            raise self._error("missing closing )")
+            raise self._make_error("missing closing )")
         return Branches(self._groups[0].sequences)
 
-    def _error(self, description: str) -> RegularExpressionError:
+    def _make_error(self, description: str) -> RegularExpressionError:
         shown = self._pattern[:_MAX_SHOWN_CHARACTERS]
         return RegularExpressionError(description, f"{shown!r}, character {self._at}")
 
@@ -126,7 +126,7 @@ class _Parser:
         """Count an element: a character, a group, or a member of a class."""
         self._elements += 1
         if self._elements > _MAX_ELEMENTS:
-            raise self._error(f"the expression has more than {_MAX_ELEMENTS} elements")
+            raise self._make_error(f"the expression has more than {_MAX_ELEMENTS} elements")
 
     def _peek(self) -> str:
         return self._pattern[self._at : self._at + 1]
@@ -154,7 +154,7 @@ class _Parser:
     def _sequence(self) -> list[Node]:
         return self._groups[-1].sequences[-1]
 
-    def _literal(self, character: str) -> None:
+    def _parse_literal(self, character: str) -> None:
         key = character, "i" in self._flags
         node = self._literals.get(key)
         if node is None:
@@ -165,7 +165,7 @@ class _Parser:
     def _apply_case(self, accepts: Accepts) -> Accepts:
         return characters.ignore_case(accepts) if "i" in self._flags else accepts
 
-    def _element(self) -> None:
+    def _parse_element(self) -> None:
         """Parse the next element, but not a quantifier that follows it."""
         self._count()
         character = self._take()
@@ -183,23 +183,23 @@ class _Parser:
         elif character == ".":
             self._sequence.append(Character(characters.ANY if "s" in self._flags else characters.NO_NEWLINE))
         elif character == "[":
-            self._sequence.append(Character(self._class()))
+            self._sequence.append(Character(self._parse_class()))
         elif character == "\\":
             self._escape()
         else:
-            self._literal(character)
+            self._parse_literal(character)
 
     def _open(self) -> None:
         before = self._flags
         if self._skip("?") and not self._begins_group():
             return
         if len(self._groups) > _MAX_DEPTH:
-            raise self._error(f"groups within more than {_MAX_DEPTH} others")
+            raise self._make_error(f"groups within more than {_MAX_DEPTH} others")
         self._groups.append(_Group(before))
 
     def _close(self) -> None:
         if len(self._groups) == 1:
-            raise self._error("a ) closes no group")
+            raise self._make_error("a ) closes no group")
         group = self._groups.pop()
         self._flags = group.flags
         self._sequence.append(Branches(group.sequences))
@@ -212,9 +212,9 @@ class _Parser:
         if self._skip("P<") or self._skip("<"):
             name = self._read_until(">")
             if not name or not all(letter == "_" or _is_alphanumeric(letter) for letter in name):
-                raise self._error("invalid named capture")
+                raise self._make_error("invalid named capture")
             if name in self._names:
-                raise self._error("duplicate capture group name")
+                raise self._make_error("duplicate capture group name")
             self._names.add(name)
             return True
         flags, switched_on, has_flags = self._flags, True, False
@@ -229,7 +229,7 @@ class _Parser:
                 self._flags = flags
                 return character == ":"
             else:
-                raise self._error("invalid or unsupported Perl syntax")
+                raise self._make_error("invalid or unsupported Perl syntax")
 
     def _repeat_here(self) -> tuple[int, int | None] | None:
         """Parse the repetition at the current position, or return None if there is none."""
@@ -237,12 +237,12 @@ class _Parser:
         if counts is not None:
             self._at += 1
         else:
-            counts = self._counts()
+            counts = self._parse_counts()
         if counts is not None:
             self._skip("?")  # Laziness has no influence on whether the whole text matches.
         return counts
 
-    def _counts(self) -> tuple[int, int | None] | None:
+    def _parse_counts(self) -> tuple[int, int | None] | None:
         """Parse `{3}`, `{3,}` or `{3,5}`. Anything else in braces is literal."""
         braces = _BRACES.match(self._pattern, self._at)
         if braces is None:
@@ -253,12 +253,12 @@ class _Parser:
         least = int(minimum[:_MAX_DIGITS])
         most = int(maximum[:_MAX_DIGITS]) if maximum else None if comma else least
         if max(least, most or 0) > _MAX_REPEATS or (most is not None and most < least):
-            raise self._error("invalid repeat count")
+            raise self._make_error("invalid repeat count")
         return least, most
 
     def _repeat(self, least: int, most: int | None) -> None:
         if not self._sequence:
-            raise self._error("missing argument to repetition operator")
+            raise self._make_error("missing argument to repetition operator")
         self._sequence.append(Repeat(self._sequence.pop(), least, most))
 
     def _escape(self) -> None:
@@ -269,13 +269,13 @@ class _Parser:
                 quoted, self._at = self._pattern[self._at :], len(self._pattern)
             for character in quoted:
                 self._count()
-                self._literal(character)
+                self._parse_literal(character)
         elif self._peek() and self._peek() in _ANCHORS:
             self._sequence.append(Anchor(_ANCHORS[self._take()]))
         elif (accepts := self._named_set()) is not None:
             self._sequence.append(Character(accepts))
         else:
-            self._literal(self._parse_escape())
+            self._parse_literal(self._parse_escape())
 
     def _named_set(self) -> Accepts | None:
         r"""Parse a class after a backslash, such as `\d`, `\pL`, `\p{Lu}` or `\P{^Lu}`, or return None."""
@@ -294,7 +294,7 @@ class _Parser:
             name, is_negated = name[1:], not is_negated
         accepts = characters.unicode(name or "")
         if accepts is None:
-            raise self._error(_INVALID_RANGE)
+            raise self._make_error(_INVALID_RANGE)
         return self._apply_sign(accepts, is_negated=is_negated)
 
     def _apply_sign(self, accepts: Accepts, *, is_negated: bool) -> Accepts:
@@ -307,38 +307,38 @@ class _Parser:
         if character in _ESCAPES:
             return _ESCAPES[character]
         if character == "x":
-            return self._hexadecimal()
+            return self._parse_hexadecimal()
         if character and character in _OCTAL and (character == "0" or (self._peek() and self._peek() in _OCTAL)):
             digits = character
             while len(digits) < 3 and self._peek() and self._peek() in _OCTAL:  # noqa: PLR2004 - as C has them
                 digits += self._take()
             return chr(int(digits, 8))
         if not character:
-            raise self._error("trailing backslash at end of expression")
+            raise self._make_error("trailing backslash at end of expression")
         if _is_alphanumeric(character):
-            raise self._error(_INVALID_ESCAPE)
+            raise self._make_error(_INVALID_ESCAPE)
         return character
 
-    def _hexadecimal(self) -> str:
+    def _parse_hexadecimal(self) -> str:
         if self._skip("{"):
             digits = self._read_until("}")
         else:
             digits, self._at = self._pattern[self._at : self._at + 2].rjust(2), self._at + 2
         if not digits or not all(digit in _HEX for digit in digits) or int(digits, 16) > _LAST_CODE_POINT:
-            raise self._error(_INVALID_ESCAPE)
+            raise self._make_error(_INVALID_ESCAPE)
         return chr(int(digits, 16))
 
-    def _class(self) -> Accepts:
+    def _parse_class(self) -> Accepts:
         """Parse a bracketed class. Its opening bracket has already been read."""
         is_negated = self._skip("^")
         members: list[Accepts] = []
         while self._peek() != "]" or not members:
-            members.append(self._member())
+            members.append(self._parse_member())
         self._at += 1
         accepts = characters.union(members)
         return characters.negated(accepts) if is_negated else accepts
 
-    def _member(self) -> Accepts:
+    def _parse_member(self) -> Accepts:
         """Parse a member of a class: a named class, a range, or a character."""
         self._count()
         start = self._at
@@ -347,7 +347,7 @@ class _Parser:
             if name is not None:
                 accepts = characters.posix(name.removeprefix("^"))
                 if accepts is None:
-                    raise self._error(_INVALID_RANGE)
+                    raise self._make_error(_INVALID_RANGE)
                 return self._apply_sign(accepts, is_negated=name.startswith("^"))
         elif self._skip("\\"):
             named = self._named_set()
@@ -359,12 +359,12 @@ class _Parser:
             self._at += 1
             last = self._class_character()
         if last < first:
-            raise self._error(_INVALID_RANGE)
+            raise self._make_error(_INVALID_RANGE)
         return self._apply_case(characters.between(ord(first), ord(last)))
 
     def _class_character(self) -> str:
         if not self._peek():
-            raise self._error("missing closing ]")
+            raise self._make_error("missing closing ]")
         return self._parse_escape() if self._skip("\\") else self._take()
 
 

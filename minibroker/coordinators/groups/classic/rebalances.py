@@ -1,7 +1,7 @@
 """Rebalances of a classic group, and session timeouts (`GroupCoordinator` in Kafka 3, `GroupMetadataManager` in 4).
 
-A rebalance waits until every member has sent its JoinGroup (`DelayedJoin`), at most for the longest rebalance timeout
-of the members. The first rebalance of an empty group waits for `group.initial.rebalance.delay.ms` instead
+A rebalance waits until every member has sent its JoinGroup (`DelayedJoin`), for at most the longest rebalance timeout
+of any member. The first rebalance of an empty group waits for `group.initial.rebalance.delay.ms` instead
 (`InitialDelayedJoin`). Then the members have the same time to send their SyncGroup (`DelayedSync`). Members whose
 session ends are removed.
 """

@@ -230,7 +230,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
         else:
             timers.end_revocation()
 
-    def _absent(self, member: ConsumerMember) -> ConsumerMember:
+    def _make_absent(self, member: ConsumerMember) -> ConsumerMember:
         return member.as_absent(has_epochs=self.rules.since_4_3)
 
     def _fence(self, group: ConsumerGroup, member_id: str) -> ErrorCode:

@@ -139,9 +139,12 @@ class Migration:
         return hash_topics(find_topics(self._core.topics, names, {}))
 
     def may_downgrade(self, group: ConsumerGroup, removed: Collection[str], *, replaced: bool = False) -> bool:
-        """Return whether the group can become a classic group after some members are removed.
+        """Return whether the group can become a classic group without the members in `removed`.
 
-        If `replaced` is true, a member of the classic protocol takes the place of the removed member.
+        Args:
+            group: The group.
+            removed: Member ids.
+            replaced: Whether a member of the classic protocol replaces the removed one.
         """
         remaining = [member for member in group.members.values() if member.member_id not in removed]
         size = len(remaining) + replaced

@@ -201,7 +201,7 @@ class ModernGroups(Generic[G]):
         group = self.existing(group_id)
         member = self.member(group, member_id, instance_id)
         if epoch == AWAY and instance_id is not None:
-            absent = self._absent(member)
+            absent = self._make_absent(member)
             code = self.store.save_changes(group, [group.records.current_assignment(group_id, absent)])
             self.timers(group, member.member_id).end_revocation()
         else:
@@ -210,7 +210,7 @@ class ModernGroups(Generic[G]):
             raise GroupRefusedError(code)
         return Answer(member_id, epoch, None)
 
-    def _absent(self, member: Any) -> Any:
+    def _make_absent(self, member: Any) -> Any:
         """Return the state of a static member while it is temporarily absent."""
         raise NotImplementedError
 

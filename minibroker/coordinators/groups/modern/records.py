@@ -63,14 +63,14 @@ class GroupRecords:
         self._group_value = declared("MetadataValue")
         self._target_value = declared("TargetAssignmentMemberValue")
         self._target_metadata_value = declared("TargetAssignmentMetadataValue")
-        self._make_target = target_value or self._partitions
+        self._make_target = target_value or self._encode_partitions
         self.group, self.member = declared("MetadataKey"), declared("MemberMetadataKey")
         self.current = declared("CurrentMemberAssignmentKey")
         self.target = declared("TargetAssignmentMemberKey")
         self.target_metadata = declared("TargetAssignmentMetadataKey")
         self._group_keys = [key for key in (before_group, self.group, after_group) if key is not None]
 
-    def _partitions(self, partitions: Partitions) -> Any:
+    def _encode_partitions(self, partitions: Partitions) -> Any:
         topic_partitions = [
             self._module.TopicPartition(topic_id=topic, partitions=sorted(indexes))
             for topic, indexes in partitions.items()

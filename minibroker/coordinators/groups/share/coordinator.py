@@ -133,7 +133,7 @@ class ShareGroups(ModernGroups[ShareGroup]):
                 changes.append(RECORDS.group_epoch(group.group_id, epoch, metadata_hash))
         target_epoch, target = group.assignment_epoch, group.target_of(updated.member_id)
         if target_epoch < epoch and self._may_assign(group):
-            new_target = _assignment({**group.members, updated.member_id: updated}, topics, group)
+            new_target = _make_assignment({**group.members, updated.member_id: updated}, topics, group)
             changes += RECORDS.new_target(group.group_id, new_target, group.target, epoch, self.store.now_ms())
             target_epoch, target = epoch, new_target.get(updated.member_id, NOTHING)
         moved = _reconcile(updated, target_epoch, target, topics, has_new_topics=bumps)
@@ -209,7 +209,7 @@ class ShareGroups(ModernGroups[ShareGroup]):
             _logger.warning("The share-partitions of group %s could not be stored: %s", group.group_id, code.name)
 
 
-def _assignment(
+def _make_assignment(
     members: Mapping[str, ShareMember], topics: Mapping[str, TopicMetadata], group: ShareGroup
 ) -> dict[str, Partitions]:
     """Make a target assignment, with members in the order of Kafka's records (`TargetAssignmentBuilder`)."""

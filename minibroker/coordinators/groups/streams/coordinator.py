@@ -77,7 +77,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
 
     def __init__(self, core: Core, store: GroupStore, forgotten: Container[str]) -> None:
         super().__init__(core, store, forgotten)
-        self._has_delay = not is_before(core.config.release, "4.2")
+        self._has_delay = self._summarizes_names = not is_before(core.config.release, "4.2")
         self._has_intervals = not is_before(core.config.release, "4.3")
         self._may_switch = not is_before(core.config.release, "4.4")
 
@@ -211,7 +211,11 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
                 )
             )
         topics = find_topics(self.core.topics, update.topology.required_topics, group.topics)
-        update.set_topics(topics, hash_topics(topics) if topics is not group.topics else group.metadata_hash)
+        update.set_topics(
+            topics,
+            hash_topics(topics) if topics is not group.topics else group.metadata_hash,
+            summarizes_names=self._summarizes_names,
+        )
         update.check_tasks(owned)
         reported = group.find_reported_offsets(updated.member_id).updated(
             request.task_offsets, request.task_end_offsets
@@ -261,7 +265,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
             update.report_delay("Assignment delayed due to the configured assignment interval.")
             return current
         members, target = update.list_updated_members(updated)
-        new_target = _assignment(group, members, update.configured, int(update.configs[STANDBYS]))
+        new_target = _make_assignment(group, members, update.configured, int(update.configs[STANDBYS]))
         update.changes += RECORDS.new_target(group.group_id, new_target, target, update.epoch, self.store.now_ms())
         return update.epoch, new_target.get(member_id, NO_TASKS)
 
@@ -303,7 +307,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         self.leave(group_id, member_id, instance_id, epoch)
         return StreamsAnswer(member_id, epoch)
 
-    def _absent(self, member: StreamsMember) -> StreamsMember:
+    def _make_absent(self, member: StreamsMember) -> StreamsMember:
         return member.as_absent()
 
     def _session_timeout_ms(self, group: StreamsGroup, member_id: str) -> int:
@@ -317,7 +321,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         super().forget(group, is_gone=is_gone)
 
 
-def _assignment(
+def _make_assignment(
     group: StreamsGroup, members: Mapping[str, StreamsMember], topology: ConfiguredTopology, standbys: int
 ) -> dict[str, Tasks]:
     """Make a target assignment. It is empty until the topics of the topology are ready."""

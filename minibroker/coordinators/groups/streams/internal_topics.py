@@ -183,12 +183,15 @@ class ConfiguredTopology(NamedTuple):
         return self.fault is None
 
 
-def configure(topology: Topology, topics: Mapping[str, TopicMetadata]) -> ConfiguredTopology:
+def configure(
+    topology: Topology, topics: Mapping[str, TopicMetadata], *, summarizes_names: bool = True
+) -> ConfiguredTopology:
     """Compute the tasks and internal topics of a topology.
 
     Args:
         topology: The topology.
         topics: The existing topics of the topology.
+        summarizes_names: Whether a status lists only the first missing topics, as it does since Kafka 4.2.
 
     Raises:
         GroupRefusedError: STREAMS_INVALID_TOPOLOGY if the topology cannot work with any topics, or
@@ -196,7 +199,8 @@ def configure(topology: Topology, topics: Mapping[str, TopicMetadata]) -> Config
     """
     sources = {name for sub in topology.subtopologies.values() for name in sub.source_topics}
     if missing_sources := sorted(sources - topics.keys()):
-        detail = f"Source topics {_summarize_names(missing_sources)} are missing."
+        names = _summarize_names(missing_sources) if summarizes_names else ", ".join(missing_sources)
+        detail = f"Source topics {names} are missing."
         return ConfiguredTopology(topology.epoch, None, {}, Status(StatusCode.MISSING_SOURCE_TOPICS, detail))
     try:
         counts = _Counts(topology, topics)
@@ -211,7 +215,8 @@ def configure(topology: Topology, topics: Mapping[str, TopicMetadata]) -> Config
         return ConfiguredTopology(topology.epoch, None, {}, error.status)
     fault = None
     if missing:
-        fault = Status(StatusCode.MISSING_INTERNAL_TOPICS, f"Internal topics are missing: {_summarize_names(missing)}")
+        names = _summarize_names(missing) if summarizes_names else f"[{', '.join(missing)}]"
+        fault = Status(StatusCode.MISSING_INTERNAL_TOPICS, f"Internal topics are missing: {names}")
     return ConfiguredTopology(topology.epoch, subtopologies, missing, fault)
 
 

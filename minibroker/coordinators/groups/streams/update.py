@@ -99,8 +99,8 @@ class GroupUpdate:
             raise GroupRefusedError(ErrorCode.INVALID_REQUEST, "Topology updates are not supported yet.")
         self.topology = current or sent
 
-    def set_topics(self, topics: Mapping[str, TopicMetadata], metadata_hash: int) -> None:
-        """Use the topics of the topology (`InternalTopicManager.configureTopics`).
+    def set_topics(self, topics: Mapping[str, TopicMetadata], metadata_hash: int, *, summarizes_names: bool) -> None:
+        """Use the topics of the topology (`InternalTopicManager.configureTopics`). See `configure` for the flag.
 
         Raises:
             GroupRefusedError: The topology is invalid.
@@ -112,7 +112,7 @@ class GroupUpdate:
         if group.configured is not None and group.topology is not None and not is_new:
             self.configured = group.configured
         else:
-            self.configured = configure(self.topology, topics)
+            self.configured = configure(self.topology, topics, summarizes_names=summarizes_names)
         self._validated_epoch = self.topology.epoch if self.configured.is_ready else _NOT_READY
         self.bumps |= self._validated_epoch != group.validated_epoch
 

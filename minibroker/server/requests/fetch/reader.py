@@ -225,7 +225,7 @@ class Reader:
             return FetchResponse(error_code=code, session_id=self._context.session_id, responses=[])
         topics: list[FetchableTopicResponse] = []
         leaders: dict[int, NodeEndpoint] = {}
-        for key, data in self._context.select(_in_order(results)).items():
+        for key, data in self._context.select(_move_refused_last(results)).items():
             topic = key[0]
             if data.error_code and data.error_code in _HINTED_ERRORS and self._call.api_version >= _FIRST_WITH_LEADERS:
                 partition = self._find_partition(key)
@@ -248,7 +248,7 @@ class Reader:
         quotas = call.services.quotas
         if quotas is None:
             return response
-        return quotas.record_fetch(response, self._request, call.session, call.client_id, call.api_version)
+        return quotas.charge_fetch(response, self._request, call.session, call.client_id, call.api_version)
 
     def _convert(self, key: FetchKey, data: PartitionData, log_slice: LogSlice) -> Any:
         """Return the result for a client that cannot read v2, or work that produces it."""
@@ -378,7 +378,7 @@ class Reader:
         return max(near) if near and is_known and not is_leader_near else None
 
 
-def _in_order(results: dict[FetchKey, PartitionData]) -> dict[FetchKey, PartitionData]:
+def _move_refused_last(results: dict[FetchKey, PartitionData]) -> dict[FetchKey, PartitionData]:
     """Return the results in Kafka's order, with missing and forbidden partitions last."""
     last = {key: data for key, data in results.items() if data.error_code and data.error_code in _NOT_FAILURES}
     return {key: data for key, data in results.items() if key not in last} | last if last else results

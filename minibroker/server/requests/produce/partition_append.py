@@ -108,7 +108,7 @@ def append(
     response = PartitionProduceResponse(index=index, error_code=0, base_offset=NO_OFFSET)
     partition = topic.partition(index) if topic is not None else None
     if topic is None or partition is None:
-        # With an unknown id, the topic may have been created again, so the client must refresh its metadata (KIP-516).
+        # If the id is unknown, the topic may have been created again: the client must refresh its metadata (KIP-516).
         by_id = topic is None and call.api_version >= FIRST_WITH_IDS
         response.error_code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         response.error_message = "This server does not host this topic-partition."

@@ -154,7 +154,7 @@ def drop_entries(walked: WalkedRecords, lines: list[int]) -> WalkedRecords:
     return WalkedRecords(RecordTable(table.data, int(np.count_nonzero(is_kept_row)), *arrays), blocks[is_kept])
 
 
-def _binary(array: pa.BinaryArray) -> Binary:
+def _to_binary(array: pa.BinaryArray) -> Binary:
     return extract_binary(array, len(array), "headers")
 
 
@@ -288,7 +288,7 @@ class EntryConverter:
                 self._refuse(damage_at(entries, header, "the checksum of a message in it"))
                 continue
             else:
-                out += _wrapper(header, records, codec, level)
+                out += _build_wrapper(header, records, codec, level)
             self.counts.recompressed += 1
         view = memoryview(out)
         return EncodedBatches(view, scan_headers(view))
@@ -314,7 +314,9 @@ class EntryConverter:
             blocks = walked.blocks[walked.blocks[:, ROWS] > 0]
             try:
                 groups = self._group_blocks(blocks, entries.headers, plan)
-                encoded = encode_rows(self._rows(walked.table, magic), groups, magic=magic, level=self._settings.level)
+                encoded = encode_rows(
+                    self._read_rows(walked.table, magic), groups, magic=magic, level=self._settings.level
+                )
             except EncodeError as error:
                 raise ConvertError(f"{self._location(int(walked.table.offsets[0]))}: {error}") from None
             self.counts.rebuilt += len(blocks)
@@ -337,7 +339,7 @@ class EntryConverter:
         self.counts.headers += len(with_headers)
         self.counts.timestamps += len(with_timestamps)
 
-    def _rows(self, table: RecordTable, magic: int) -> Rows:
+    def _read_rows(self, table: RecordTable, magic: int) -> Rows:
         rows = table.rows
         timestamps = table.timestamps[:rows]
         has_headers = magic == MAGIC_V2 and table.header_count[:rows].any()
@@ -346,13 +348,13 @@ class EntryConverter:
             timestamps if magic == MAGIC_V2 else np.maximum(timestamps, NO_TIMESTAMP),
             Binary(table.data, table.key_at[:rows], table.key_size[:rows]),
             Binary(table.data, table.value_at[:rows], table.value_size[:rows]),
-            *(self._headers(table) if has_headers else build_empty_headers(rows)),
+            *(self._read_headers(table) if has_headers else build_empty_headers(rows)),
         )
 
-    def _headers(self, table: RecordTable) -> tuple[NDArray[np.int32], NDArray[np.int32], Binary, Binary]:
+    def _read_headers(self, table: RecordTable) -> tuple[NDArray[np.int32], NDArray[np.int32], Binary, Binary]:
         _, lists, keys, values = self._engine.headers(table)
         bounds = np.frombuffer(lists, np.int32)[: table.rows + 1]
-        return bounds[:-1], np.diff(bounds), _binary(keys), _binary(values)
+        return bounds[:-1], np.diff(bounds), _to_binary(keys), _to_binary(values)
 
     def _group_blocks(self, blocks: _Ints, headers: NDArray[Any], plan: Conversions) -> _Ints:
         """Group the blocks that can share batches. Each group has the attributes that its blocks have in common."""
@@ -411,7 +413,7 @@ class EntryConverter:
         return f"{self._task.topic}-{self._task.partition}, offset {offset}"
 
 
-def _wrapper(header: Any, messages: bytes, codec: CompressionCodec, level: int | None) -> bytes:
+def _build_wrapper(header: Any, messages: bytes, codec: CompressionCodec, level: int | None) -> bytes:
     """Return a wrapper for a message set. The wrapper differs from the old one only in its codec."""
     magic = int(header["magic"])
     return encode_message(

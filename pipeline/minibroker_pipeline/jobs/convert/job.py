@@ -281,7 +281,7 @@ def convert(
         for key, log in _find_logs(paths, settings).items()
     }
     with DataDirectoryCommit(target) as commit:
-        tasks = [task for log in logs.values() for task in _tasks(log, settings, commit.staging)]
+        tasks = [task for log in logs.values() for task in _plan_tasks(log, settings, commit.staging)]
         sizes = [task.size for task in tasks]
         label = "convert", "segments"
         results: dict[TopicPartition, list[ConvertedSegment]] = {key: [] for key in logs}
@@ -316,7 +316,7 @@ def _find_logs(paths: Sequence[str], settings: ConvertSettings) -> dict[TopicPar
     return logs
 
 
-def _tasks(log: _SourceLog, settings: ConvertSettings, staging: str) -> list[SegmentTask]:
+def _plan_tasks(log: _SourceLog, settings: ConvertSettings, staging: str) -> list[SegmentTask]:
     source, tail = log.followed.log, log.followed.tail
     keeps_markers = settings.magic in {None, MAGIC_V2} or not settings.changes(source.topic)
     aborted = log.producers.aborted if keeps_markers else ()
@@ -370,13 +370,13 @@ def _assemble_partition(
     summary = PartitionSummary(
         log_end_offset=log.end_offset,
         producers=log.producers.producers if has_producers else {},
-        epochs=_epochs(directory, log, converted) if has_producers else (),
+        epochs=_find_epochs(directory, log, converted) if has_producers else (),
     )
     write_partition_files(directory, summary, topic_id=_topic_id(directory, log))
     return line
 
 
-def _epochs(directory: str, log: _SourceLog, converted: list[ConvertedSegment]) -> tuple[EpochEntry, ...]:
+def _find_epochs(directory: str, log: _SourceLog, converted: list[ConvertedSegment]) -> tuple[EpochEntry, ...]:
     """Return the leader epochs of a log: those in its checkpoint, and the later ones in its batches."""
     checkpoint = LeaderEpochCheckpoint(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
     _copy(log, directory, LEADER_EPOCH_CHECKPOINT)

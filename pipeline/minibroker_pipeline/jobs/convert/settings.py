@@ -165,14 +165,14 @@ class ConvertReport:
     def as_text(self) -> str:
         """Return a table and a list of everything that was lost."""
         titles = ("topic", "partition", "entries", "after", "bytes", "after", "copied", "recompressed", "rebuilt")
-        rows = [[line.topic, str(line.partition), *_cells(line.counts)] for line in self.lines]
+        rows = [[line.topic, str(line.partition), *_count_cells(line.counts)] for line in self.lines]
         total = self.total
-        text = text_table(titles, [*rows, ["total", "", *_cells(total)]], left=(0,))
+        text = text_table(titles, [*rows, ["total", "", *_count_cells(total)]], left=(0,))
         lost = [(name, getattr(total, name)) for name in _LOSS_TEXTS]
         return text + "".join(f"left out: {_LOSS_TEXTS[name].format(count)}\n" for name, count in lost if count)
 
 
-def _cells(counts: ConvertCounts) -> list[str]:
+def _count_cells(counts: ConvertCounts) -> list[str]:
     return [
         f"{counts.entries_before:,}",
         f"{counts.entries_after:,}",

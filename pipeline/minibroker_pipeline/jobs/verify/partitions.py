@@ -108,7 +108,7 @@ _UNKNOWN: Final = -1
 
 
 class _Marker(NamedTuple):
-    """An abort marker in the log, and the transaction it ends according to the log.
+    """An abort marker, and the transaction that it ends, as found in the log.
 
     `first_offset` may be `_UNKNOWN`.
     """
@@ -129,12 +129,12 @@ def check_transactions(segments: Sequence[SegmentFacts], log_start: int, *, is_c
     is_whole = not is_compacted and not log_start and not segments[0].task.base_offset
     open_since: dict[int, int] = {}
     return [
-        _check_index(facts, _markers(facts, open_since, log_start), is_whole=is_whole, is_compacted=is_compacted)
+        _check_index(facts, _find_markers(facts, open_since, log_start), is_whole=is_whole, is_compacted=is_compacted)
         for facts in segments
     ]
 
 
-def _markers(facts: SegmentFacts, open_since: dict[int, int], log_start: int) -> dict[int, _Marker]:
+def _find_markers(facts: SegmentFacts, open_since: dict[int, int], log_start: int) -> dict[int, _Marker]:
     """Return the abort markers of a segment by offset. `open_since` is updated to the end of the segment."""
     markers: dict[int, _Marker] = {}
     for producer, offset, _, is_abort in facts.transactions:

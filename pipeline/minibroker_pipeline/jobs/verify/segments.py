@@ -154,7 +154,7 @@ def check_offset_index(data: bytes, log: NDArray[Any], base_offset: int, finding
         findings: receives the faults.
         has_room: whether zeros may follow the entries, as in the newest segment of a broker.
     """
-    entries = _entries(data, OFFSET_ENTRY, findings, Kind.OFFSET_INDEX, has_room=has_room)
+    entries = _read_entries(data, OFFSET_ENTRY, findings, Kind.OFFSET_INDEX, has_room=has_room)
     offsets = entries["offset"].astype(np.int64) + base_offset
     positions = entries["position"].astype(np.int64)
     _check_rising(offsets, positions, OFFSET_ENTRY.itemsize, findings)
@@ -222,7 +222,7 @@ def check_time_index(
     The offset of an entry must be in the batch that has the timestamp. Unless the log is being written, the last
     entry must have the largest timestamp of the segment.
     """
-    entries = _entries(data, TIME_ENTRY, findings, Kind.TIME_INDEX, has_room=has_room)
+    entries = _read_entries(data, TIME_ENTRY, findings, Kind.TIME_INDEX, has_room=has_room)
     timestamps = entries["timestamp"].astype(np.int64)
     offsets = entries["offset"].astype(np.int64) + base_offset
     size = TIME_ENTRY.itemsize
@@ -254,7 +254,9 @@ def check_time_index(
         findings.add(Kind.TIME_INDEX, len(entries) * size, message, REBUILD)
 
 
-def _entries(data: bytes, layout: np.dtype[Any], findings: Findings, kind: Kind, *, has_room: bool) -> NDArray[Any]:
+def _read_entries(
+    data: bytes, layout: np.dtype[Any], findings: Findings, kind: Kind, *, has_room: bool
+) -> NDArray[Any]:
     """Return the index entries before the zeros at the end of the file.
 
     Report faults in the bytes after the entries.

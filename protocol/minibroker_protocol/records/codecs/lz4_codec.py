@@ -1,14 +1,14 @@
 """The LZ4 frame format, with the correct header checksum required by message formats v1 and v2 (KIP-57).
 
-Frames are written as by Kafka's `Lz4BlockOutputStream`: with independent blocks of 64 KB, no content size and no
-checksums. Frames are read as by Kafka's `Lz4BlockInputStream`, which reads one frame, ignores the bytes after it, and
-rejects linked blocks and dictionaries. Kafka verifies the checksums of the header and the blocks, but skips the content
-size and the content checksum. The header that is passed to the library therefore omits these two.
+Frames are written the way Kafka's `Lz4BlockOutputStream` writes them: with independent blocks of 64 KB, no content size
+and no checksums. They are read as its `Lz4BlockInputStream` reads them. It reads one frame, ignores the bytes after it,
+and rejects linked blocks and dictionaries. Kafka verifies the checksums of the header and the blocks, but skips the
+content size and the content checksum. The header that is passed to the library therefore omits these two.
 
 Message format v0 has frames with a wrong header checksum. The checksum is the second byte of an xxHash-32 over the
-frame descriptor, but Kafka's first implementation also hashed the magic number. KIP-57 corrected this for formats v1
-and later, and kept it in v0 for old clients. Data in v0 is therefore written with the wrong checksum, and read with any
-checksum.
+frame descriptor, but Kafka's first implementation also hashed the magic number. KIP-57 corrected the checksum for
+formats v1 and later, but left v0 as it was, for old clients. Data in v0 is therefore written with the wrong checksum,
+and read with any checksum.
 """
 
 from collections.abc import Iterator

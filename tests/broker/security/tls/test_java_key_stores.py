@@ -17,6 +17,7 @@ from minibroker import Broker
 from minibroker.security.tls.key_stores import KeyStoreError, read_key_store, read_trust_store
 from tests.broker.socket_client import address_of
 from tests.clients import toolchains
+from tests.kafka import jars
 from tests.patience import PATIENCE_S
 
 _STORE_PASSWORD, _KEY_PASSWORD = "of-the-store", "of-the-key"
@@ -36,6 +37,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Make:
         path = into or str(folder / f"{len(list(folder.iterdir()))}.{kind}")
         command = [toolchains.tool("keytool"), "-genkeypair", "-alias", alias, "-dname", "CN=localhost"]
         command += ["-keystore", path, "-storetype", kind, "-storepass", _STORE_PASSWORD, "-keypass", key_password]
+        command += [f"-J{option}" for option in jars.SHORT_LIVED]
         subprocess.run([*command, *options], check=True, capture_output=True, timeout=PATIENCE_S)
         return path
 

@@ -1,0 +1,39 @@
+"""Runs programs for tests."""
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import TypeAlias
+
+from tests.patience import PATIENCE_S
+
+Completed: TypeAlias = subprocess.CompletedProcess[str]
+
+
+def run_program(
+    command: Sequence[str | PathLike[str]],
+    *,
+    cwd: str | PathLike[str] | None = None,
+    env: Mapping[str, str] | None = None,
+    input: str = "",  # noqa: A002 - as subprocess names it
+) -> Completed:
+    """Run a program to its end, and capture its output as text."""
+    return subprocess.run(
+        command, cwd=cwd, env=env, input=input, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+
+
+def run_to_success(
+    command: Sequence[str | PathLike[str]],
+    *,
+    cwd: str | PathLike[str] | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Completed:
+    """Like run_program().
+
+    Raises:
+        AssertionError: The program fails. The message is all of its output.
+    """
+    completed = run_program(command, cwd=cwd, env=env)
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    return completed
