@@ -9,6 +9,7 @@ Confluent reports all differences and looks for those that matter. Here only tho
 """
 
 import itertools
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Final, TypeAlias
@@ -35,21 +36,7 @@ _LENIENT: Final = frozenset(
     }
 )
 """The differences that `compatibilityPolicy` LENIENT allows."""
-_BOUNDS: Final = {
-    "maxLength": ("MAX_LENGTH", True),
-    "minLength": ("MIN_LENGTH", False),
-    "maximum": ("MAXIMUM", True),
-    "minimum": ("MINIMUM", False),
-    "exclusiveMaximum": ("EXCLUSIVE_MAXIMUM", True),
-    "exclusiveMinimum": ("EXCLUSIVE_MINIMUM", False),
-    "maxProperties": ("MAX_PROPERTIES", True),
-    "minProperties": ("MIN_PROPERTIES", False),
-    "maxItems": ("MAX_ITEMS", True),
-    "minItems": ("MIN_ITEMS", False),
-    "maxContains": ("MAX_CONTAINS", True),
-    "minContains": ("MIN_CONTAINS", False),
-}
-"""The names of the differences between bounds, and whether the bound is an upper one."""
+_CAPITAL: Final = re.compile("[A-Z]")
 _DESCRIPTIONS: Final = (
     ("ADDED_TO_OPEN_CONTENT_MODEL", "the %s schema restricts what is open in the %s schema"),
     ("ADDED_TO_UNOPEN_CONTENT_MODEL", "the %s schema requires, without a default, what is missing in the %s schema"),
@@ -338,7 +325,8 @@ def _compare_bounds(old: Node, new: Node) -> Iterator[_Finding]:
 
 
 def _compare_bound(keyword: str, before: Number | None, bound: Number) -> Iterator[_Finding]:
-    name, is_upper = _BOUNDS[keyword]
+    name = _CAPITAL.sub(r"_\g<0>", keyword).upper()  # maxLength: MAX_LENGTH
+    is_upper = "MAX" in name
     if before is None:
         yield f"{name}_ADDED", keyword
     elif is_upper and bound < before:
