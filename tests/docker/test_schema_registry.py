@@ -24,10 +24,11 @@ def wait_until_healthy(box: Container) -> None:
 
 
 def test_a_broker_and_a_registry_of_its_own_container_share_the_schemas(boxes: Boxes) -> None:
-    broker = boxes(environment={"MINIBROKER_REGISTRY": "8081"}, ports=[8081])
+    advertised = "PLAINTEXT://kafka:9092"
+    broker = boxes(environment={"KAFKA_ADVERTISED_LISTENERS": advertised, "MINIBROKER_REGISTRY": "8081"}, ports=[8081])
     broker.wait_for("Kafka Server started")
-    bootstrap = f"PLAINTEXT://{broker.address}:9092"
-    registry = boxes(environment={"SCHEMA_REGISTRY_KAFKASTORE_BOOTSTRAP_SERVERS": bootstrap}, ports=[8081])
+    store = {"SCHEMA_REGISTRY_KAFKASTORE_BOOTSTRAP_SERVERS": advertised}
+    registry = boxes("--add-host", f"kafka:{broker.address}", environment=store, ports=[8081])
     registry.wait_for("minibroker registry ready")
     wait_until_healthy(broker)
     wait_until_healthy(registry)
