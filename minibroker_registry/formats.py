@@ -10,7 +10,8 @@ from minibroker_registry.schema import InvalidSchemaError, Parse, Parsed, Refere
 _MODULES: Final = {"AVRO": "avro", "JSON": "json_schema", "PROTOBUF": "protobuf"}
 KINDS: Final = ("JSON", "PROTOBUF", "AVRO")
 """The formats in the order in which Confluent lists them."""
-_MAX_CACHED_CHARACTERS: Final = 8 << 20
+_MAX_CACHED_CHARACTERS: Final = 2 << 20
+"""A parsed schema takes up to 30 times the memory of its text."""
 _MAX_QUOTED_CHARACTERS: Final = 1000
 _Key = tuple[str, str, tuple[tuple[str, str], ...], bool]
 
