@@ -11,8 +11,10 @@ from urllib.parse import parse_qs, unquote
 from minibroker.control.web_pages import refusal_of
 from minibroker_registry import errors, subjects
 from minibroker_registry.errors import RegistryError
+from minibroker_registry.limits import TooMuchWorkError
 from minibroker_registry.registry import Registry
 from minibroker_registry.routes import ROUTES, Handler, RawText, Request
+from minibroker_registry.schema import InvalidSchemaError
 
 _logger: Final = logging.getLogger(__name__)
 MAX_BODY_BYTES: Final = 2 << 20
@@ -111,6 +113,11 @@ class Application:
             return handler(self._registry, Request(path, query, value, is_lenient))
         except UnicodeEncodeError:
             raise RegistryError(400, "a text has half of a surrogate pair") from None
+        except (
+            InvalidSchemaError,
+            TooMuchWorkError,
+        ) as error:  # A format has refused to compare or to convert a schema.
+            raise errors.unprocessable(errors.INVALID_SCHEMA, f"Invalid schema, details: {error}") from None
 
     def _follow_alias(
         self, segments: Sequence[str], path: Mapping[str, str], query: Mapping[str, list[str]]

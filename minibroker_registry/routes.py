@@ -11,6 +11,7 @@ from minibroker_registry import errors, formats, records, subjects
 from minibroker_registry.compatibility import LEVELS
 from minibroker_registry.records import Content, Version
 from minibroker_registry.registry import LATEST, MODES, NewSchema, Registry
+from minibroker_registry.schema import InvalidSchemaError
 
 _MAX_VERSION: Final = 2**31 - 1
 _CONFIG_FIELDS: Final[Mapping[str, type]] = {
@@ -151,7 +152,7 @@ def _content_view(registry: Registry, version: Version, request: Request) -> dic
     """Return the fields of a schema in the requested format."""
     content = version.content
     form = request.text("format")
-    text = registry.parsed(version).formatted(form) if form else content.text
+    text = _format(registry, version, form) if form else content.text
     view: dict[str, Any] = {"schemaType": content.kind} if content.kind != "AVRO" or request.is_lenient else {}
     if content.references:
         is_qualified = request.text("referenceFormat").lower() == "qualified"
@@ -165,6 +166,13 @@ def _content_view(registry: Registry, version: Version, request: Request) -> dic
     if content.metadata is not None:
         view["metadata"] = content.metadata
     return {**view, "schema": text}
+
+
+def _format(registry: Registry, version: Version, form: str) -> str:
+    try:
+        return registry.parsed(version).formatted(form)
+    except ValueError as error:  # Protobuf's descriptors cannot hold a schema that contradicts itself.
+        raise InvalidSchemaError(str(error)) from None
 
 
 def _view(registry: Registry, version: Version, request: Request) -> dict[str, Any]:

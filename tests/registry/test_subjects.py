@@ -260,3 +260,12 @@ def test_an_alias_leads_to_another_subject(rest: Rest) -> None:
     rest.put("/config/other", {"alias": "real"})
     assert rest.get("/subjects/other/versions/latest")["subject"] == "real"
     assert rest.get("/config/other")["alias"] == "real"
+
+
+def test_a_schema_that_has_no_descriptor_is_reported_when_one_is_asked_for(rest: Rest) -> None:
+    extension = "extend google.protobuf.FieldOptions { optional string o = 50000; }"
+    message = 'message M { optional int32 a = 1 [(o) = "x"]; optional int32 b = 1; }'
+    text = f'syntax = "proto2"; import "google/protobuf/descriptor.proto"; {extension} {message}'
+    id_ = rest.register("a", text, schemaType="PROTOBUF")
+    assert rest.get(f"/schemas/ids/{id_}")["schemaType"] == "PROTOBUF"
+    assert rest.refusal("GET", f"/schemas/ids/{id_}?format=serialized") == (422, 42201)
