@@ -20,7 +20,7 @@ MEMORY = $(shell { cat /proc/meminfo /proc/mounts; df -k /dev/shm; } 2>/dev/null
    $$6 == "/dev/shm" && $$4 > 8388608 && memory > 8388608 && runs { print $$6 }')
 
 # Each file is resolved under the pins of the files before it, so that all fit into one environment.
-LOCKS := core build test lint bench spark s3 control lab security containers browser docs tools zookeeper release lock old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2 aiokafka-0-7 confluent-kafka-1
+LOCKS := core build test lint bench spark s3 control lab security containers browser docs tools zookeeper registry registry-clients release lock old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2 aiokafka-0-7 confluent-kafka-1
 # These are installed into folders of their own, since they contain older versions of kafka-python or aiokafka.
 APART := old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2 aiokafka-0-7
 # The tests build this one, since they have its librdkafka.
@@ -175,12 +175,12 @@ $(VENV)/.core: $(MADE) requirements/core.txt requirements/build.txt pyproject.to
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.core $(patsubst %,requirements/%.txt,test lint bench spark s3 control security tools zookeeper lab containers browser $(APART))
+$(VENV)/.dev: $(VENV)/.core $(patsubst %,requirements/%.txt,test lint bench spark s3 control security tools zookeeper lab registry registry-clients containers browser $(APART))
 	@echo "setup: what tests, lint and benchmarks need; PySpark is large" >&2
 	@$(LOCKED) -r requirements/test.txt -r requirements/lint.txt -r requirements/bench.txt -r requirements/spark.txt \
 	  -r requirements/s3.txt -r requirements/control.txt -r requirements/security.txt -r requirements/tools.txt \
-	  -r requirements/zookeeper.txt -r requirements/lab.txt -r requirements/containers.txt \
-	  -r requirements/browser.txt
+	  -r requirements/zookeeper.txt -r requirements/lab.txt -r requirements/registry.txt \
+	  -r requirements/registry-clients.txt -r requirements/containers.txt -r requirements/browser.txt
 	@rm -rf $(addprefix $(VENV)/,$(APART)); made=; \
 	for name in $(APART); do \
 	  $(LOCKED) --no-build-isolation --use-pep517 --target $(VENV)/$$name -r requirements/$$name.txt & made="$$made $$!"; \

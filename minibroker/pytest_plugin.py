@@ -92,6 +92,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("kafka_config", "broker settings, KEY=VALUE, one per line", type="linelist", default=[])
     parser.addini("kafka_timeout", "the default timeout of methods that wait, in seconds", default="10")
     parser.addini("kafka_brokers", "the number of brokers", default="1")
+    parser.addini("kafka_registry", "serve a schema registry", type="bool", default=False)
+    parser.addini(
+        "kafka_keep_schemas",
+        "keep the subjects of the schema registry between tests",
+        type="bool",
+        default=False,
+    )
     parser.addini(
         "kafka_keep_topics",
         "keep topics between tests: records go and offsets continue, so readers with a checkpoint miss nothing",
@@ -124,7 +131,10 @@ def kafka(kafka_session: Broker, request: pytest.FixtureRequest) -> Broker:
     If a test has stopped the broker, it is started again on another port.
     """
     if kafka_session.is_running:
-        kafka_session.reset(keep_topics=request.config.getini("kafka_keep_topics"))
+        kafka_session.reset(
+            keep_topics=request.config.getini("kafka_keep_topics"),
+            keep_schemas=request.config.getini("kafka_keep_schemas"),
+        )
     else:
         kafka_session.start()
     return kafka_session
@@ -223,6 +233,7 @@ def _read_options(config: pytest.Config) -> BrokerOptions:
         "topics": [*config.getini("kafka_topics"), *config.option.kafka_topic],
         "brokers": int(number),
         "journal": _JOURNAL,
+        "registry": config.getini("kafka_registry"),
         "security": _read_security(config),
         "timeout": _read_timeout(config),
     }

@@ -21,9 +21,12 @@ PLAIN and SCRAM.
 
 MINIBROKER_LISTEN, _ADVERTISE, _DATA_DIR, _CONFIG, _READY_FILE, _BROKERS, _CONTROL, _EMULATE, _FAULTS, _JOURNAL,
 _LOG_FORMAT and _SEED_DATA are the options of the same names, and override their KAFKA_ counterparts. MINIBROKER_LAB is
-the port, or HOST:PORT, of the lab. The broker itself reads MINIBROKER_CONTROL_TOKEN. MINIBROKER_TOPICS is a list of
---topic values separated by spaces. CLUSTER_ID is the cluster id for a new data directory, in the format of Kafka's
-images (bitnami/kafka: KAFKA_KRAFT_CLUSTER_ID). A data directory with another cluster id is refused.
+the port, or HOST:PORT, of the lab, and MINIBROKER_REGISTRY that of the schema registry. The broker itself reads
+MINIBROKER_CONTROL_TOKEN. MINIBROKER_TOPICS is a list of --topic values separated by spaces. CLUSTER_ID is the cluster
+id for a new data directory, in the format of Kafka's images (bitnami/kafka: KAFKA_KRAFT_CLUSTER_ID). A data directory
+with another cluster id is refused.
+
+With the variables of a schema registry's image, the container is one; see `minibroker_container.schema_registry`.
 
 Container arguments that begin with a dash are further options of `minibroker serve`. Other arguments are a
 command to run instead. Passwords and login configurations are not passed as arguments, because every user of
@@ -51,7 +54,7 @@ with lazy:
     from minibroker.config import addresses
     from minibroker.config import properties as properties_files
     from minibroker.security.sasl import jaas
-    from minibroker_container import health, ports, redpanda
+    from minibroker_container import health, ports, redpanda, schema_registry
 
 MOUNTED_CONFIG = "/mnt/shared/config/server.properties"
 BITNAMI_CONFIGS = (
@@ -198,8 +201,9 @@ def serve_options(environment: Mapping[str, str], places: Sequence[str] = ()) ->
     """
     configs = effective_configs(environment)
     options = {option: environment[name] for name, option in variables.OPTIONS.items() if environment.get(name)}
-    if (page := options.get("--page", "")).isdecimal():
-        options["--page"] = f"0.0.0.0:{page}"
+    for option in ("--page", "--registry"):
+        if options.get(option, "").isdecimal():
+            options[option] = f"0.0.0.0:{options[option]}"
     further: list[str] = []
     settings = {**broker_configs(environment), **security_configs(environment, configs)}
     for key in (*_OPTION_CONFIGS, *variables.IMAGE_FILES):
@@ -320,6 +324,9 @@ def container_command(
         OSError: a file cannot be read. For a key store, the message has its variable and its path.
         ValueError: a variable or a file is invalid.
     """
+    if schema_registry.is_meant(environment, arguments):
+        options, secrets = schema_registry.registry_options(environment, _warn)
+        return ["minibroker", "registry", *options, *(pass_on(secrets) if secrets else ())]
     if (command := _find_command(environment, arguments)) is not None:
         return command
     translated = vendors.translate(environment, _warn)

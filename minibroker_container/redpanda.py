@@ -62,7 +62,8 @@ _NOT_IN_NAMES: Final = re.compile(r"[^A-Z0-9_-]")
 _ALL: Final = "0.0.0.0"  # noqa: S104 - as Redpanda's image does
 _KAFKA: Final = "kafka_api"
 _RPC: Final = 33145
-_ABSENT: Final = (("schema_registry", "schema_registry_api", 8081), ("pandaproxy", "pandaproxy_api", 8082))
+_HTTP: Final = (("schema_registry", "schema_registry_api", 8081), ("pandaproxy", "pandaproxy_api", 8082))
+"""The section of the file, the key and the default port of the services besides Kafka's."""
 _PORTS: Final = {"schema-registry-addr": 8081, "pandaproxy-addr": 8082}
 _WITH_VARIABLES: Final = ("kafka-addr", "advertise-kafka-addr", "seeds", *_PORTS)
 """Options that a variable can replace; see `_variable_of`."""
@@ -133,10 +134,12 @@ def environment(arguments: Sequence[str], inherited: Mapping[str, str], warn: Wa
     variables |= _security_variables(settings, inherited, warn)
     admin = _parse_addresses("admin", settings.get("admin"), 9644)
     ports = [f"redpanda={listener.address}" for listener in admin]
-    for section, key, port in _ABSENT:
-        absent_listeners = _parse_listeners(options, key.removesuffix("_api").replace("_", "-") + "-addr")
-        absent_listeners = absent_listeners or _parse_addresses(key, _get_section(node, section).get(key), port)
-        ports += [f"absent={listener.address}" for listener in absent_listeners]
+    for section, key, port in _HTTP:
+        listeners = _parse_listeners(options, key.removesuffix("_api").replace("_", "-") + "-addr")
+        listeners = listeners or _parse_addresses(key, _get_section(node, section).get(key), port)
+        if section == "schema_registry":
+            variables.setdefault("MINIBROKER_REGISTRY", listeners.pop(0).address)
+        ports += [f"absent={listener.address}" for listener in listeners]
     variables.setdefault("MINIBROKER_ADMIN_API", " ".join(ports))
     return variables
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from minibroker.cli.variables import OPTIONS, variable_of
 
-_SERVICES: Final = "only a broker runs here, without REST proxy, Schema Registry, Connect, ksqlDB or web pages"
+_SERVICES: Final = "no such service runs here, only a broker, and a schema registry with MINIBROKER_REGISTRY"
 _KNOWN: Final = (
     "MINIBROKER_(TOPICS|MEET|ADMIN_API|LOG_LINES|CONTROL_TOKEN)|KAFKA_CONFLUENT_(HTTP|METADATA)_SERVER_LISTENERS"
     "|STRIMZI_(JAVA|KAFKA_GC_LOG)_\\w+|ZOOKEEPER_CONNECT|RPK_\\w+|REDPANDA_BROKERS"
@@ -19,7 +19,7 @@ _FEATURES: Final = (
     (re.compile(r"MINIBROKER_\w+"), "minibroker has no such variable"),
     (re.compile(r"(KAFKA_)?CONFLUENT_\w+"), "these features of Confluent Server do not exist here"),
     (re.compile(r"(KAFKA_)+REST_\w+|(SCHEMA_REGISTRY|CONNECT|KSQL|CONTROL_CENTER|ZOOKEEPER|ZOO|ZK)_\w+"), _SERVICES),
-    (re.compile(r"(BROKER_SSL|REGISTRY|REST|WEB)_PORT|ENABLE_SSL|SSL_EXTRA_HOSTS|SAMPLEDATA|CONNECTORS"), _SERVICES),
+    (re.compile(r"(BROKER_SSL|REST|WEB)_PORT|ENABLE_SSL|SSL_EXTRA_HOSTS|SAMPLEDATA|CONNECTORS"), _SERVICES),
     (re.compile(r"KAFKA_EXTRA_FLAGS|KAFKA_ZOOKEEPER_(PROTOCOL|USER|PASSWORD|TLS_\w+)"), "no script of Kafka runs here"),
     (re.compile(r"(REDPANDA|RP)_\w+"), "the command `redpanda start` reads them"),
     (re.compile(r"STRIMZI_\w+"), "no operator runs here"),

@@ -104,7 +104,10 @@ def translate(environment: Mapping[str, str], warn: Warn) -> dict[str, str]:
     _add_listeners(variables, is_bitnami=_is_bitnami(environment))
     _add_certificates(variables)
     if variables.get("ADV_HOST"):
-        warn("ADV_HOST: only the broker of fast-data-dev runs here, without Schema Registry, Connect and web pages")
+        port = variables.get("REGISTRY_PORT") or "8081"
+        if port != "0":
+            variables.setdefault("MINIBROKER_REGISTRY", port)
+        warn("ADV_HOST: the broker and the schema registry of fast-data-dev run here, without Connect and web pages")
     return variables
 
 

@@ -14,6 +14,7 @@ _PACKAGES: Final = {
     "minibroker_lab": ".",
     "minibroker_grade": ".",
     "minibroker_container": ".",
+    "minibroker_registry": ".",
     "minibroker_tools": ".",
     "minibroker_protocol": "protocol",
     "minibroker_storage": "storage",

@@ -48,6 +48,7 @@ RUN_HERE: Final = {
     "docs/clients.md",
     "docs/lab.md",
     "docs/quotas.md",
+    "docs/registry.md",
     "docs/releases.md",
     "docs/security.md",
     "docs/tutorial.md",  # tests/drawings/failures.py runs its tests.
@@ -62,6 +63,7 @@ NOT_RUN: Final = {
     ("docs/test-dotnet.md", "With Testcontainers"): "as above",
     ("docs/ci.md", "The image"): "takes a container engine",
     ("docs/docker.md", "In a container"): "as above",
+    ("docs/docker.md", "A schema registry"): "tests/docker/test_schema_registry.py runs the image with its variable",
     ("docs/docker.md", "The lab"): "tests/docker/test_lab.py runs the image with its options",
     ("docs/tutorial.md", "Install"): "what it installs is installed where the tests run",
 }

@@ -37,12 +37,14 @@ OF_THE_CORE = [
 ]
 """Packages that do not need the extra `spark`."""
 
-# Modules with these prefixes are loaded by pytest, or need the extra `control`, `lab`, `security` or `zookeeper`.
+# Modules with these prefixes are loaded by pytest, or need the extra `control`, `lab`, `registry`,
+# `security` or `zookeeper`.
 NEEDS_AN_EXTRA = [
     "minibroker.pytest_plugin",
     "minibroker.control.",
     "minibroker_lab.page.",
     "minibroker_lab.terminal.",
+    "minibroker_registry.",
     "minibroker.security.tls.signing",
     "minibroker_container.zookeeper_meeting",
 ]

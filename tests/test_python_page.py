@@ -49,6 +49,7 @@ RAISES: Final[dict[str, tuple[type[BaseException], Callable[[Broker, Path], obje
     "start twice": (RuntimeError, lambda broker, _: broker.start()),
     "no control plane": (RuntimeError, lambda broker, _: broker.control_url),
     "no page": (RuntimeError, lambda broker, _: broker.page_url),
+    "no registry": (RuntimeError, lambda broker, _: broker.registry_url),
     "no security": (RuntimeError, lambda broker, _: broker.security),
     "no journal": (RuntimeError, lambda broker, _: broker.requests),
     "no listener": (ValueError, lambda broker, _: broker.bootstrap_servers_of("NONE")),

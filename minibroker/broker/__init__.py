@@ -86,6 +86,11 @@ class Broker(BlockingOperations):
         return self._asynchronous.page_url
 
     @property
+    def registry_url(self) -> str:
+        """The address of the schema registry. Raises RuntimeError if there is none or the broker is not running."""
+        return self._asynchronous.registry_url
+
+    @property
     def data_dir(self) -> str:
         """The log directory. Raises RuntimeError if it is temporary and does not exist at the moment."""
         return self._asynchronous.data_dir

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from minibroker.security.setup import Security
     from minibroker.server.loop_watch import LoopWatch
     from minibroker_lab.page.plane import PagePlane
+    from minibroker_registry.server import RegistryServer
 
 __tracebackhide__ = is_the_callers
 
@@ -61,6 +62,7 @@ class AsyncBroker(AsyncOperations):
         self._server: Server | None = None
         self._plane: ControlPlane | None = None
         self._page: PagePlane | None = None
+        self._registry: RegistryServer | None = None
         self._watch: LoopWatch | None = None
         self.owns_loop = False
 
@@ -138,6 +140,13 @@ class AsyncBroker(AsyncOperations):
         return self._page.url
 
     @property
+    def registry_url(self) -> str:
+        """The address of the schema registry. Raises RuntimeError if there is none or the broker is not running."""
+        if self._registry is None:
+            raise RuntimeError("there is no schema registry; Broker(registry=True) has one")
+        return self._registry.url
+
+    @property
     def checked_options(self) -> CheckedOptions:
         """The options of this broker."""
         return self._options
@@ -178,6 +187,7 @@ class AsyncBroker(AsyncOperations):
         try:
             plane = self._plane = options.open_control_plane()
             self._page = options.open_page(plane)
+            self._registry = options.open_registry()
             brokers, racks = options.brokers, options.racks
             server = Server(
                 options.config, self.data_dir, options.listeners, options.clock, brokers=brokers, racks=racks
@@ -192,11 +202,18 @@ class AsyncBroker(AsyncOperations):
             await self.stop()
             raise
         self._server = server
-        for companion in (self._plane, self._page):
+        for companion in (self._plane, self._page, self._registry):
             if companion is not None:
                 companion.start(self, asyncio.get_running_loop())
         if not self.owns_loop:
-            self._watch = loop_watch.LoopWatch(server.has_waiting_clients)
+            self._watch = loop_watch.LoopWatch(self._has_waiting_clients)
+
+    def _has_waiting_clients(self) -> bool:
+        """Return whether a client waits for the event loop. Another thread calls this."""
+        server, registry = self._server, self._registry
+        return (server is not None and server.has_waiting_clients()) or (
+            registry is not None and registry.has_waiting_clients()
+        )
 
     def make_topics(self) -> None:
         """Create the missing topics among those given as options, and write their seed records."""
@@ -231,8 +248,8 @@ class AsyncBroker(AsyncOperations):
             self._watch.stop()
             self._watch = None
         # Stop the page first, because it may also listen on the control plane's address.
-        companions = self._page, self._plane
-        self._plane = self._page = None
+        companions = self._page, self._plane, self._registry
+        self._plane = self._page = self._registry = None
         for companion in companions:
             if companion is not None:
                 await companion.stop()

@@ -17,13 +17,17 @@ from minibroker_protocol.lazy_imports import lazy
 with lazy:
     from minibroker import control as control_module
     from minibroker.operations.seeding import seed_file
+    from minibroker.security import settings as security_settings
     from minibroker_lab import page as page_module
+    from minibroker_registry import server as registry_server
+    from minibroker_storage import installation_hints
 
 if TYPE_CHECKING:
     # Imported for type checking only, because most brokers use none of these modules.
     from minibroker.control.plane import ControlPlane
     from minibroker.operations.seeding.seeds import Seeds
     from minibroker_lab.page.plane import PagePlane
+    from minibroker_registry.server import RegistryServer
 
 
 class CheckedOptions:
@@ -63,6 +67,10 @@ class CheckedOptions:
         self._control = _parse_address("control", options.get("control"), self._control_token)
         page = options.get("page")
         self._page = _parse_address("page", DEFAULT_LISTEN if page is True else page or None, self._control_token)
+        registry = options.get("registry")
+        registry = DEFAULT_LISTEN if registry is True else registry or None
+        self._registry = None if registry is None else parse_address(registry.removeprefix("https://"), "registry")
+        self._has_secure_registry = registry is not None and registry.startswith("https://")
         self.timeout = options.get("timeout", DEFAULT_TIMEOUT)
         if not self.timeout >= 0:  # The condition is negated, so that it also rejects NaN.
             raise ValueError(f"timeout: {self.timeout} s is below 0")
@@ -103,6 +111,27 @@ class CheckedOptions:
         if control is not None:
             page.adopt(control)
         return page
+
+    def open_registry(self) -> "RegistryServer | None":
+        """Return the registry, bound to its address but not yet serving, or None if `registry` is not set.
+
+        Raises:
+            ValueError: the extra `registry` is not installed, or the certificate cannot be used.
+            OSError: the address is in use.
+        """
+        if self._registry is None:
+            return None
+        secure = [listener.name for listener in self.listeners if listener.protocol.endswith("SSL")]
+        name = secure[0] if secure else self.listeners[0].name
+        try:
+            return registry_server.RegistryServer(
+                self._registry,
+                self.config.optional_text("minibroker.registry.token"),
+                self.config.text("minibroker.registry.compatibility.level"),
+                security_settings.ListenerSettings(self.config, name) if self._has_secure_registry else None,
+            )
+        except ModuleNotFoundError as error:
+            raise ValueError(f"registry: {installation_hints.missing(error.name, 'registry')}") from None
 
 
 def _parse_topics(options: BrokerOptions) -> list[TopicSpec]:

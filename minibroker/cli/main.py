@@ -1,4 +1,4 @@
-"""The entry point of the command line: `minibroker serve`, `lab`, `dump`, `trace`, `grade` and `certificates`."""
+"""The entry point of the command line: `minibroker serve`, `lab`, `dump`, `trace`, `grade`, `registry` ..."""
 
 import argparse
 import asyncio
@@ -34,6 +34,7 @@ with lazy:
     from minibroker.server.inspection import recording
     from minibroker_container import cluster as container_cluster
     from minibroker_container import health, ports
+    from minibroker_registry import command as registry_command
     from minibroker_storage import files, installation_hints
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ def make_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         (dump, "dump", "print the content of log files"),
         (trace, "trace", "show the requests and responses between clients and brokers"),
         (grade, "grade", "check any broker, stage by stage"),
+        (registry_command, "registry", "serve a schema registry for any Kafka"),
         (certificates, "certificates", "write certificates for TLS in tests"),
     ):
         command = commands.add_parser(name, help=text)
@@ -173,7 +175,10 @@ async def _run_until(
             recording.recording_of(broker.services).watch(console_module.log_request)
         write_ready_file(broker.bootstrap_servers)
         protocols = broker.asynchronous.listener_protocols
-        health.report_ports((protocols[name], address) for name, address in _listener_addresses(broker))
+        open_ports = [(protocols[name], address) for name, address in _listener_addresses(broker)]
+        if options.registry:
+            open_ports.append(("", broker.registry_url.partition("://")[2]))
+        health.report_ports(open_ports)
         print(f"minibroker ready: {_ready_text(broker, options)}", flush=True)  # noqa: T201 - programs wait for this line
         kafka_lines.write_ready_lines(broker.services.core.cluster.first.id, _listener_addresses(broker))
         console.print_banner(_banner_rows(broker, options))
@@ -214,6 +219,7 @@ def _create_broker(options: argparse.Namespace) -> "Broker":
             journal=options.journal,
             control=options.control,
             page=options.page,
+            registry=options.registry,
             control_token=_token(options),
         )
     for caught_warning in caught:
@@ -269,6 +275,8 @@ def _ready_text(broker: "Broker", options: argparse.Namespace) -> str:
         text += f" control={broker.control_url}"
     if options.page:
         text += f" page={broker.page_url}{lesson_path(options)}"
+    if options.registry:
+        text += f" registry={broker.registry_url}"
     if len(broker.asynchronous.listener_names) > 1:
         text += f" listeners={_format_listeners(broker)}"
     return text
@@ -349,6 +357,8 @@ def _banner_rows(broker: "Broker", options: argparse.Namespace) -> dict[str, str
         rows["control plane"] = broker.control_url
     if options.page:
         rows["page"] = broker.page_url + lesson_path(options)
+    if options.registry:
+        rows["schema registry"] = broker.registry_url
     rows["to stop it"] = "Ctrl-C"
     return rows
 

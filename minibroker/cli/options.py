@@ -54,6 +54,11 @@ def _add_addresses(option: _AddArgument) -> None:
         help="address that clients get (default `advertised.listeners`, or the address they connected to)",
     )
     option(
+        "--registry",
+        metavar="HOST:PORT",
+        help="address of the schema registry: see docs/registry.md; port 0 takes a free port",
+    )
+    option(
         "--silent-port",
         **_REPEATABLE,
         metavar="HOST:PORT",

@@ -29,6 +29,7 @@ OPTIONS: Final = {
     "MINIBROKER_LAB": "--page",
     "MINIBROKER_LOG_FORMAT": "--log-format",
     "MINIBROKER_RACKS": "--racks",
+    "MINIBROKER_REGISTRY": "--registry",
     "MINIBROKER_SEED_DATA": "--seed-data",
 }
 """Variables that set options of `minibroker serve`."""

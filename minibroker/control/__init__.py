@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from minibroker_protocol.lazy_imports import lazy
-from minibroker_storage.installation_hints import missing
 
 with lazy:
     from minibroker.control import plane
     from minibroker.control.vendors import ports
+    from minibroker_storage import installation_hints
 
 if TYPE_CHECKING:
     from minibroker.control.plane import ControlPlane
@@ -29,7 +29,7 @@ def open_plane(address: tuple[str, int], token: str | None) -> "ControlPlane":
     try:
         return plane.ControlPlane(address, token)
     except ModuleNotFoundError as error:
-        raise ValueError(f"control: {missing(error.name, 'control')}") from None
+        raise ValueError(f"control: {installation_hints.missing(error.name, 'control')}") from None
 
 
 def admin_ports(texts: Sequence[str]) -> "AdminPorts":
@@ -41,4 +41,4 @@ def admin_ports(texts: Sequence[str]) -> "AdminPorts":
     try:
         return ports.AdminPorts(texts)
     except ModuleNotFoundError as error:
-        raise ValueError(f"--admin-api: {missing(error.name, 'control')}") from None
+        raise ValueError(f"--admin-api: {installation_hints.missing(error.name, 'control')}") from None

@@ -336,17 +336,19 @@ class AsyncOperations:
         """
         return handles.AsyncFaultContext(self.faults, faults_fault.Fault.from_json(fields))
 
-    async def reset(self, *, keep_topics: bool = False) -> None:
+    async def reset(self, *, keep_topics: bool = False, keep_schemas: bool = False) -> None:
         """Remove all records, groups, transactions and faults, start all brokers, and reset the clock.
 
         The clock shows the machine's time again. Topics are removed as well, and those in the broker's options are
         created again with new ids. With `keep_topics` all topics stay and their offsets continue, so a reader with
-        a checkpoint, such as a Spark query, misses nothing.
+        a checkpoint, such as a Spark query, misses nothing. With `keep_schemas` the schema registry keeps its subjects.
+        Without it the registry is empty, but never gives a schema id twice.
 
         Connections stay open. Without `keep_topics`, a consumer that keeps running commits its old offsets and can
         miss new records. In both cases, create transactional producers again.
         """
-        reset.reset(self.services, self.make_topics, keep_topics=keep_topics)
+        untouched = ("_schemas",) if keep_schemas else ()
+        reset.reset(self.services, self.make_topics, keep_topics=keep_topics, untouched=untouched)
         await self.services.core.cluster.wait_until_settled()
 
     async def snapshot(self, directory: "str | os.PathLike[str] | None" = None) -> "Snapshot":

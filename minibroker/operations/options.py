@@ -96,6 +96,12 @@ class BrokerOptions(TypedDict, total=False):
 
     True and port 0 pick a free loopback port; `page_url` has it. The page uses `control_token` as its token.
     """
+    registry: bool | str | None
+    """Whether a schema registry is served (docs/registry.md), or HOST:PORT for it. It needs the extra `registry`.
+
+    True and port 0 pick a free loopback port; `registry_url` has it. With `https://HOST:PORT` it uses the certificate
+    of the first listener with TLS.
+    """
     timeout: float
     """Default timeout of methods such as `expect`, in seconds. Default: 10. A negative value raises ValueError."""
 
@@ -127,6 +133,7 @@ _VALUE_FORMS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "listeners": (_TEXT, "'PLAINTEXT://127.0.0.1:9092'"),
     "page": ((bool, str, NoneType), "True"),
     "racks": ((Iterable,), "['a', 'b', 'c']"),
+    "registry": ((bool, str, NoneType), "True"),
     "seed_data": (_PATH, "'seeds.json'"),
     "timeout": ((int, float), "10"),
     "topics": ((Iterable,), "['orders']"),

@@ -16,14 +16,17 @@ from minibroker_storage.data_directory.staged_write import NEW, UNFINISHED, Stag
 from minibroker_storage.files import fsync_directory
 
 
-def reset(services: Services, make_topics: Callable[[], object], *, keep_topics: bool = False) -> None:
+def reset(
+    services: Services, make_topics: Callable[[], object], *, keep_topics: bool = False, untouched: Collection[str] = ()
+) -> None:
     """Remove all records, groups, transactions, faults and journal entries.
 
     All nodes are started, and the clock is set to the machine's time. Changes made at run time (configurations,
     ACLs, credentials, quotas) are reverted to the state at the start. Producer ids continue.
 
     Topics are removed as well, and `make_topics` creates the initial ones with new ids. With `keep_topics` they
-    stay, and their offsets continue, so readers with a checkpoint miss nothing.
+    stay, and their offsets continue, so readers with a checkpoint miss nothing. Topics named in `untouched` also keep
+    their records.
 
     Raises:
         OSError: nothing has changed. A kill leaves either the old state or the new one.
@@ -31,13 +34,14 @@ def reset(services: Services, make_topics: Callable[[], object], *, keep_topics:
     core = services.core
     core.writes.commit()
     core.cluster.raise_first_epoch()
-    gone = [topic for topic in core.topics if topic.is_internal or not keep_topics]
-    ends = {topic: _read_end_offsets(topic) for topic in core.topics if topic not in gone}
+    gone = [topic for topic in core.topics if topic.is_internal or not (keep_topics or topic.name in untouched)]
+    kept = [topic for topic in core.topics if topic not in gone]
+    ends = {topic: _read_end_offsets(topic) for topic in kept if topic.name not in untouched}
     try:
         with create_staging_directory(core) as new:
             core.features.raise_epoch(core.metadata.write_first(new))
             core.topics.note({topic: {"begins_at": offsets} for topic, offsets in ends.items() if any(offsets)})
-            core.topics.write_into(new, ends)
+            core.topics.write_into(new, kept)
             replace(core, new, gone)
         now_ms = core.clock.now_ms()
         for topic, offsets in ends.items():

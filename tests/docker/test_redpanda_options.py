@@ -52,7 +52,8 @@ def test_without_options_the_default_ports_are_open() -> None:
         "KAFKA_LOG_DIRS": "/var/lib/redpanda/data",
         "KAFKA_AUTO_CREATE_TOPICS_ENABLE": "false",
         "MINIBROKER_LOG_LINES": "redpanda",
-        "MINIBROKER_ADMIN_API": "redpanda=0.0.0.0:9644 absent=0.0.0.0:8081 absent=0.0.0.0:8082",
+        "MINIBROKER_ADMIN_API": "redpanda=0.0.0.0:9644 absent=0.0.0.0:8082",
+        "MINIBROKER_REGISTRY": "0.0.0.0:8081",
     }
 
 
@@ -143,7 +144,7 @@ def test_variables_of_redpanda_count_without_their_option() -> None:
     }
     found = translated(**variables)
     assert found["KAFKA_ADVERTISED_LISTENERS"] == "IN://redpanda:9092,OUT://localhost:19092"
-    assert "absent=127.0.0.1:8081" in found["MINIBROKER_ADMIN_API"]
+    assert found["MINIBROKER_REGISTRY"] == "127.0.0.1:8081"
     assert not set(variables) & set(found)
     assert translated("--kafka-addr", ":1", REDPANDA_KAFKA_ADDRESS=":2")["KAFKA_LISTENERS"].endswith(":1")
 
@@ -187,7 +188,8 @@ def test_the_files_name_ports_certificates_and_superusers(folder: Path) -> None:
     assert (found["KAFKA_NODE_ID"], found["KAFKA_LOG_DIRS"], found["KAFKA_NUM_PARTITIONS"]) == ("3", "/data", "4")
     assert (found["KAFKA_SUPER_USERS"], found["KAFKA_LOG_SEGMENT_BYTES"]) == ("User:alice;User:bob", "1048576")
     assert (found["KAFKA_CLIENT_USERS"], found["KAFKA_CLIENT_PASSWORDS"]) == ("alice", "se:cret")
-    assert found["MINIBROKER_ADMIN_API"] == "redpanda=0.0.0.0:9645 absent=127.0.0.1:18081 absent=0.0.0.0:8082"
+    assert found["MINIBROKER_ADMIN_API"] == "redpanda=0.0.0.0:9645 absent=0.0.0.0:8082"
+    assert found["MINIBROKER_REGISTRY"] == "127.0.0.1:18081"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tests.docker.test_entrypoint import printed_command, run, started, values
 from tests.patience import PATIENCE_S
 
 CONFLUENT = "these features of Confluent Server do not exist here"
-SERVICES = "only a broker runs here, without REST proxy, Schema Registry, Connect, ksqlDB or web pages"
+SERVICES = "no such service runs here, only a broker, and a schema registry with MINIBROKER_REGISTRY"
 
 # Each environment has the form of a public Compose file's.
 NAMED: tuple[tuple[str, Mapping[str, str], str], ...] = (

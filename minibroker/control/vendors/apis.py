@@ -78,14 +78,9 @@ def _describe_cluster(services: "Services") -> dict[str, object]:
     }
 
 
-def answer_as_absent(_services: "Services", question: AdminRequest) -> Answer:
-    """Answer any request with status 404 and the reason, except for the list of subjects, which is empty.
-
-    Redpanda Console 2 asks for this list when it starts, and ends without it.
-    """
-    if question.method in READERS and question.path.rstrip("/") == "/subjects":
-        return OK, []
-    return refusal(HTTPStatus.NOT_FOUND, "minibroker has no schema registry and no HTTP proxy; this port is only open")
+def answer_as_absent(_services: "Services", _question: AdminRequest) -> Answer:
+    """Answer any request with status 404 and the reason."""
+    return refusal(HTTPStatus.NOT_FOUND, "minibroker has no HTTP proxy; this port is only open")
 
 
 _CONFIG: Final = "/v1/cluster_config"

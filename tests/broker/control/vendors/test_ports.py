@@ -167,11 +167,6 @@ async def test_a_service_that_is_not_there_is_named(client: Client) -> None:
     assert (await client.ask("GET", "/topics"))[0] == 404
 
 
-@pytest.mark.parametrize("client", ["absent"], indirect=True)
-async def test_a_missing_schema_registry_has_no_subjects(client: Client) -> None:
-    assert await client.ask("GET", "/subjects") == (200, [])
-
-
 @pytest.mark.parametrize(
     ("sent", "status"),
     [

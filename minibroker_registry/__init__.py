@@ -1,0 +1,1 @@
+"""A schema registry for brokers: subjects, versions and compatibility, over HTTP, stored in the topic `_schemas`."""

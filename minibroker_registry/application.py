@@ -1,0 +1,240 @@
+"""The registry's HTTP interface as an ASGI application: paths, content types, bodies and errors."""
+
+import base64
+import hmac
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from typing import Any, Final
+from urllib.parse import parse_qs, unquote
+
+from minibroker.control.web_pages import refusal_of
+from minibroker_registry import errors, subjects
+from minibroker_registry.errors import RegistryError
+from minibroker_registry.limits import TooMuchWorkError
+from minibroker_registry.registry import Registry
+from minibroker_registry.routes import ROUTES, Handler, RawText, Request
+from minibroker_registry.schema import InvalidSchemaError
+
+_logger: Final = logging.getLogger(__name__)
+MAX_BODY_BYTES: Final = 2 << 20
+"""The largest body that is accepted. Parsing a larger one would hold the GIL and delay Kafka's clients.
+
+A topic takes messages of 1 MiB by default, so a larger schema could not be stored anyway.
+"""
+_DEFAULT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
+_TYPES: Final = (_DEFAULT_TYPE, "application/vnd.schemaregistry+json", "application/json")
+_BODY_TYPES: Final = frozenset({*_TYPES, "application/octet-stream"})
+_ANY_TYPE: Final = frozenset({"*/*", "application/*"})
+_APICURIO: Final = ["apis", "ccompat"]
+"""The beginning of the paths at which Apicurio Registry has the interface of Confluent's registry."""
+_UNAUTHORIZED: Final = 401
+_PHRASES: Final = {
+    404: "HTTP 404 Not Found",
+    405: "HTTP 405 Method Not Allowed",
+    406: "HTTP 406 Not Acceptable",
+    415: "HTTP 415 Unsupported Media Type",
+}
+
+_Message = MutableMapping[str, Any]
+_Receive = Callable[[], Awaitable[_Message]]
+_Send = Callable[[_Message], Awaitable[None]]
+
+
+class Application:
+    """An ASGI application that serves a registry.
+
+    Args:
+        registry: The registry. It is used on the event loop of the application alone.
+        token: What requests must be authorized with, or None. It is a bearer token, or USER:PASSWORD for Basic.
+        own_host: The listening host if only programs of this machine may use the registry, or else None. Web pages of
+            other hosts are refused in any case.
+    """
+
+    def __init__(self, registry: Registry, token: str | None, own_host: str | None) -> None:
+        self._registry = registry
+        self._own_host = own_host
+        self._credentials = () if token is None else _credentials(token)
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: _Receive, send: _Send) -> None:
+        """Answer a request."""
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        media_type = _accepted_type(headers.get("accept", "")) or _DEFAULT_TYPE
+        status, body, challenge = 200, b"", False
+        try:
+            self._check_access(headers)
+            answer = self._answer(scope, headers, await _read_body(receive))
+            body = (answer if isinstance(answer, RawText) else _to_json(answer)).encode()
+        except RegistryError as error:
+            status, challenge = error.status, error.status == _UNAUTHORIZED
+            body = _to_json({"error_code": error.code, "message": error.message}).encode(errors="replace")
+        except Exception as error:
+            _logger.exception("the registry cannot answer %s %s", scope["method"], scope["path"])
+            status = 500
+            body = _to_json({"error_code": 50001, "message": str(error)}).encode(errors="replace")
+        answered = [(b"content-type", media_type.encode()), (b"content-length", str(len(body)).encode())]
+        if challenge:
+            answered.append((b"www-authenticate", b'Basic realm="schema registry"'))
+        await send({"type": "http.response.start", "status": status, "headers": answered})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+    def _check_access(self, headers: Mapping[str, str]) -> None:
+        reason = refusal_of(headers.get, self._own_host)
+        if reason is not None:
+            raise RegistryError(403, reason)
+        given = headers.get("authorization", "").encode("latin-1")
+        if self._credentials and not any(hmac.compare_digest(given, valid) for valid in self._credentials):
+            raise RegistryError(_UNAUTHORIZED, "Unauthorized")
+
+    def _answer(self, scope: Mapping[str, Any], headers: Mapping[str, str], body: bytes) -> object:
+        """Return the answer of an endpoint.
+
+        Raises:
+            RegistryError: there is no such endpoint, or it refuses the request.
+        """
+        if _accepted_type(headers.get("accept", "")) is None:
+            raise _plain_error(406)
+        method: str = scope["method"]
+        query: Mapping[str, list[str]] = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        segments = _split_path(scope["raw_path"])
+        if segments[:2] == _APICURIO and segments[3:]:
+            segments = segments[3:]  # The third segment is the version, such as v7.
+        segments, query = _enter_context(segments, query)
+        handler, path = _find_handler("GET" if method == "HEAD" else method, segments)
+        value: object = None
+        if method in {"POST", "PUT"} and segments != [""]:
+            if headers.get("content-type", _DEFAULT_TYPE).partition(";")[0].strip().lower() not in _BODY_TYPES:
+                raise _plain_error(415)
+            value = _parse_body(body)
+        self._registry.sync()
+        path, query = self._follow_alias(segments, path, query)
+        is_lenient = headers.get("confluent-accept-unknown-properties", "").lower() == "true"
+        try:
+            return handler(self._registry, Request(path, query, value, is_lenient))
+        except UnicodeEncodeError:
+            raise RegistryError(400, "a text has half of a surrogate pair") from None
+        except (
+            InvalidSchemaError,
+            TooMuchWorkError,
+        ) as error:  # A format has refused to compare or to convert a schema.
+            raise errors.unprocessable(errors.INVALID_SCHEMA, f"Invalid schema, details: {error}") from None
+
+    def _follow_alias(
+        self, segments: Sequence[str], path: Mapping[str, str], query: Mapping[str, list[str]]
+    ) -> tuple[Mapping[str, str], Mapping[str, list[str]]]:
+        """Replace the name of a subject in the path or the query by its alias, except in those of settings."""
+        if "subject" in path and segments[0] not in {"config", "mode"}:
+            path = {**path, "subject": self._alias_of(path["subject"])}
+        if query.get("subject"):
+            query = {**query, "subject": [self._alias_of(query["subject"][0])]}
+        return path, query
+
+    def _alias_of(self, subject: str) -> str:
+        alias = self._registry.state.configs.get(subjects.normalize(subject), {}).get("alias")
+        return subjects.qualify(alias, subject) if alias else subject
+
+
+def _credentials(token: str) -> tuple[bytes, ...]:
+    """Return the values of the header Authorization that are accepted."""
+    return f"Bearer {token}".encode(), b"Basic " + base64.b64encode(token.encode())
+
+
+async def _read_body(receive: _Receive) -> bytes:
+    """Return the body of a request.
+
+    Raises:
+        RegistryError: it is too large, or the client closed the connection first.
+    """
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise RegistryError(400, "the connection was closed before the end of the body")
+        body += message.get("body", b"")
+        if len(body) > MAX_BODY_BYTES:
+            raise errors.too_large()
+        if not message.get("more_body"):
+            return bytes(body)
+
+
+def _parse_body(body: bytes) -> object:
+    """Return the JSON of a body.
+
+    Raises:
+        RegistryError: the body is not JSON.
+    """
+    try:
+        value: object = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise RegistryError(400, f"the body is not JSON: {error}") from None
+    return value
+
+
+def _to_json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _accepted_type(accept: str) -> str | None:
+    """Return the type of the answer, or None if the header Accept names other types only."""
+    ranges: list[tuple[float, str]] = []
+    for item in filter(None, (part.strip().lower() for part in accept.split(","))):
+        name, _, parameters = item.partition(";")
+        quality = parameters.partition("q=")[2].partition(";")[0].strip()
+        try:
+            ranges.append((float(quality or 1), name.strip()))
+        except ValueError:
+            ranges.append((1.0, name.strip()))
+    if not ranges:
+        return _DEFAULT_TYPE
+    for _, name in sorted(ranges, key=lambda wanted: -wanted[0]):
+        if name in _ANY_TYPE:
+            return _DEFAULT_TYPE
+        if name in _TYPES:
+            return name
+    return None
+
+
+def _split_path(raw_path: bytes) -> list[str]:
+    """Return the segments of a path, decoded. A slash at the end is ignored."""
+    return [unquote(segment) for segment in raw_path.decode("latin-1").removeprefix("/").removesuffix("/").split("/")]
+
+
+def _enter_context(segments: list[str], query: Mapping[str, list[str]]) -> tuple[list[str], Mapping[str, list[str]]]:
+    """Return a path and a query in which the context of a path `/contexts/CONTEXT/...` is part of each subject."""
+    if segments[0] != "contexts" or not segments[2:]:
+        return segments, query
+    context, segments = subjects.join(subjects.context_name(segments[1]), ""), segments[2:]
+
+    def qualify(name: str) -> str:
+        return name if name.startswith((":.", subjects.ALL_CONTEXTS)) else context + name
+
+    if segments in (["config"], ["mode"]):
+        return ([*segments, context] if context else segments), query
+    for number, segment in enumerate(segments[:-1]):
+        if segment == "subjects" or (number == 0 and segment in {"config", "mode"}):
+            return [*segments[: number + 1], qualify(segments[number + 1]), *segments[number + 2 :]], query
+    if segments[:2] == ["schemas", "ids"]:
+        return segments, {**query, "subject": [qualify(query.get("subject", [""])[0])]}
+    return segments, {**query, "subjectPrefix": [qualify(prefix) for prefix in query.get("subjectPrefix", [""])]}
+
+
+def _find_handler(method: str, segments: Sequence[str]) -> tuple[Handler, Mapping[str, str]]:
+    """Return the handler for a path and the parameters in the path.
+
+    Raises:
+        RegistryError: the path is unknown, or is not served with this method.
+    """
+    for pattern, handlers in ROUTES.items():
+        if len(pattern) == len(segments) and all(
+            part == segment or (part.startswith("{") and segment)
+            for part, segment in zip(pattern, segments, strict=True)
+        ):
+            if method not in handlers:
+                raise _plain_error(405)
+            named = zip(pattern, segments, strict=True)
+            return handlers[method], {part[1:-1]: segment for part, segment in named if part.startswith("{")}
+    raise _plain_error(404)
+
+
+def _plain_error(status: int) -> RegistryError:
+    return RegistryError(status, _PHRASES[status])

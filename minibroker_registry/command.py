@@ -1,0 +1,76 @@
+"""`minibroker registry` serves a schema registry for any Kafka, which keeps the schemas in the topic `_schemas`."""
+
+import argparse
+import asyncio
+import signal
+from typing import Final
+
+from minibroker.config.addresses import parse_address
+from minibroker.config.properties import parse_properties
+from minibroker_container import health
+from minibroker_registry.client_log import ClientLog
+from minibroker_registry.compatibility import LEVELS
+from minibroker_registry.records import TOPIC
+from minibroker_registry.server import RegistryServer
+from minibroker_storage.installation_hints import missing
+from minibroker_tools.failures import ToolError
+
+_DEFAULT_LISTEN: Final = "127.0.0.1:8081"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    option = parser.add_argument
+    option("--bootstrap", required=True, metavar="HOST:PORT,...", help="addresses of the Kafka cluster")
+    option("--config", metavar="FILE", help="client properties with Kafka's names, such as security.protocol")
+    option(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        dest="settings",
+        help="a client property; takes precedence over FILE (repeatable)",
+    )
+    option(
+        "--listen",
+        default=_DEFAULT_LISTEN,
+        metavar="HOST:PORT",
+        help=f"address of the registry; port 0 takes a free port (default {_DEFAULT_LISTEN})",
+    )
+    option("--compatibility", default="BACKWARD", choices=LEVELS, metavar="LEVEL", help="default level (BACKWARD)")
+    option("--token", metavar="TEXT", help="bearer token, or USER:PASSWORD, that clients must send")
+    option("--topic", default=TOPIC, metavar="NAME", help=f"the topic (default {TOPIC})")
+    option("--replication-factor", type=int, default=1, metavar="N", help="that of a new topic (default 1)")
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    properties: dict[str, str] = {}
+    if options.config:
+        with open(options.config, encoding="utf-8") as file:
+            properties = parse_properties(file.read())
+    for setting in options.settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise ValueError(f"--set {setting!r} is not KEY=VALUE")
+        properties[key] = value
+    try:
+        log = ClientLog(options.bootstrap, properties, options.topic, options.replication_factor)
+        server = RegistryServer(parse_address(options.listen, "--listen"), options.token, options.compatibility)
+    except ToolError as error:
+        raise ValueError(error.message) from None
+    except ModuleNotFoundError as error:
+        raise ValueError(f"registry: {missing(error.name, 'registry')}") from None
+    asyncio.run(_serve(server, log))
+    return 0
+
+
+async def _serve(server: RegistryServer, log: ClientLog) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    server.serve(log)
+    health.report_ports([("", server.url.partition("://")[2])])
+    print(f"minibroker registry ready: {server.url}", flush=True)  # noqa: T201 - programs wait for this line
+    await stop.wait()
+    await server.stop()

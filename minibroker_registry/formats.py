@@ -1,0 +1,72 @@
+"""The schema formats. Their modules are loaded with the first schema of the format, since they need large packages."""
+
+import importlib
+from collections.abc import Mapping
+from typing import Final
+
+from minibroker_registry.errors import INVALID_SCHEMA, unprocessable
+from minibroker_registry.schema import InvalidSchemaError, Parse, Parsed, Reference
+
+_MODULES: Final = {"AVRO": "avro", "JSON": "json_schema", "PROTOBUF": "protobuf"}
+KINDS: Final = ("JSON", "PROTOBUF", "AVRO")
+"""The formats in the order in which Confluent lists them."""
+_MAX_CACHED_CHARACTERS: Final = 2 << 20
+"""A parsed schema takes up to 30 times the memory of its text."""
+_MAX_QUOTED_CHARACTERS: Final = 1000
+_Key = tuple[str, str, tuple[tuple[str, str], ...], bool]
+
+
+class Formats:
+    """Parses schemas, and keeps the newest results. The sum of the kept texts is limited."""
+
+    def __init__(self) -> None:
+        self._parsed: dict[_Key, Parsed] = {}
+        self._size = 0
+
+    def parse(self, kind: str, text: str, references: Mapping[str, str], *, is_new: bool) -> Parsed:
+        """Parse a schema, or return the result of an earlier call.
+
+        Args:
+            kind: AVRO, JSON or PROTOBUF.
+            text: The schema's text.
+            references: The texts of all references by name, dependencies first.
+            is_new: Whether the schema is to be registered. A schema from the topic is not checked as strictly.
+
+        Raises:
+            InvalidSchemaError: the text is not a valid schema.
+        """
+        module = _MODULES.get(kind)
+        if module is None:
+            raise InvalidSchemaError(f"Invalid schema type {kind}")
+        if not text.strip():
+            raise InvalidSchemaError("Empty schema")
+        key = (kind, text, tuple(references.items()), is_new)
+        parsed = self._parsed.get(key)
+        if parsed is None:
+            parse: Parse = importlib.import_module(f"{__package__}.{module}").parse
+            parsed = parse(text, references, is_new=is_new)
+            self._keep(key, parsed)
+            self._keep((kind, parsed.canonical, key[2], False), parsed)
+        return parsed
+
+    def _keep(self, key: _Key, parsed: Parsed) -> None:
+        if key not in self._parsed:
+            self._parsed[key] = parsed
+            self._size += _size_of(key)
+        while self._size > _MAX_CACHED_CHARACTERS:
+            oldest = next(iter(self._parsed))
+            del self._parsed[oldest]
+            self._size -= _size_of(oldest)
+
+
+def _size_of(key: _Key) -> int:
+    return len(key[1]) + sum(len(text) for _, text in key[2])
+
+
+def invalid_schema(kind: str, text: str, references: tuple[Reference, ...], error: InvalidSchemaError) -> Exception:
+    """Return the HTTP error for an invalid schema."""
+    quoted = text if len(text) <= _MAX_QUOTED_CHARACTERS else f"{text[:_MAX_QUOTED_CHARACTERS]}..."
+    names = ", ".join(reference.name for reference in references)
+    return unprocessable(
+        INVALID_SCHEMA, f"Invalid schema {quoted} with refs [{names}] of type {kind}, details: {error}"
+    )

@@ -1,0 +1,415 @@
+"""JSON Schema as typed nodes, loaded and checked as Confluent's registry does.
+
+Confluent reads drafts 4 to 7 with the library everit and later ones with json-sKema, which it turns into everit's
+classes. Its verdicts on compatibility follow from these classes, so the nodes here have the same cut: a schema with
+keywords for several types becomes an `allOf` of a node for each.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Final, TypeAlias, TypeVar
+
+from minibroker_registry.json_documents import DRAFT_4, DRAFT_7, DRAFT_2019, Documents
+from minibroker_registry.json_patterns import check_pattern
+from minibroker_registry.json_text import Json, big_decimal, dump
+from minibroker_registry.limits import Deadline
+from minibroker_registry.schema import InvalidSchemaError
+
+Number: TypeAlias = int | Decimal
+_Expected = TypeVar("_Expected")
+
+_PROPERTIES: Final = frozenset({"properties", "patternProperties"})
+_SUMS: Final = ("allOf", "anyOf", "oneOf")
+_LIMITS: Final = {
+    "string": ("minLength", "maxLength"),
+    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    "object": ("minProperties", "maxProperties"),
+    "array": ("minItems", "maxItems"),
+}
+_COUNTS: Final = frozenset(_LIMITS["string"] + _LIMITS["object"] + _LIMITS["array"])
+_TO_7: Final = {
+    "array": {*_LIMITS["array"], "items", "uniqueItems", "additionalItems"},
+    "object": {
+        *_LIMITS["object"],
+        *("properties", "required", "patternProperties", "additionalProperties", "dependencies"),
+    },
+    "number": {*_LIMITS["number"]},
+    "string": {*_LIMITS["string"], "pattern", "format"},
+}
+_SINCE_6: Final = {**_TO_7, "array": {*_TO_7["array"], "contains"}, "object": {*_TO_7["object"], "propertyNames"}}
+_SINCE_2019: Final = {
+    "array": {*_LIMITS["array"], "items", "uniqueItems", "contains", "prefixItems", "unevaluatedItems"},
+    "object": (_SINCE_6["object"] - {"dependencies"})
+    | {"dependentRequired", "dependentSchemas", "unevaluatedProperties"},
+    "number": {*_LIMITS["number"]},
+    "string": {*_LIMITS["string"], "pattern"},
+}
+_KINDS: Final = {
+    "array": "array",
+    "boolean": "boolean",
+    "integer": "number",
+    "null": "null",
+    "number": "number",
+    "object": "object",
+    "string": "string",
+}
+"""The kind of node for each type of JSON Schema."""
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A part of a schema.
+
+    Attributes:
+        kind: A type of JSON, but `number` for integers, too; or `any`, `never`, `enum`, `const`, `not`, `conditional`,
+            `reference`, or `combined`.
+        has_default: Whether the schema has a default other than null.
+        is_connect_bytes: Whether Kafka Connect calls it bytes.
+        target: What a reference refers to. It is no reference itself.
+        limits: The numbers of keywords such as `maxLength`.
+        values: Digests of the values of an enum or a const.
+        criterion: `allOf`, `anyOf` or `oneOf`.
+        parts: The schemas of a combination, or the one of `not`.
+        digests: A digest for each of a combination's parts.
+        additional: Whether a property or an item is allowed that the schema does not name, or the schema for it.
+        unevaluated: The schema of `unevaluatedProperties` or `unevaluatedItems`.
+        items: The schema of all items, if there are no `positions`.
+    """
+
+    kind: str
+    has_default: bool = False
+    is_connect_bytes: bool = False
+    target: "Node | None" = None
+    limits: dict[str, Number] = field(default_factory=dict[str, Number])
+    is_integer: bool = False
+    pattern: str | None = None
+    values: frozenset[bytes] = frozenset()
+    criterion: str = ""
+    parts: "list[Node]" = field(default_factory=list["Node"])
+    digests: list[bytes] = field(default_factory=list[bytes])
+    properties: "dict[str, Node]" = field(default_factory=dict[str, "Node"])
+    patterns: "dict[str, Node]" = field(default_factory=dict[str, "Node"])
+    required: frozenset[str] = frozenset()
+    dependencies: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    dependent_schemas: "dict[str, Node]" = field(default_factory=dict[str, "Node"])
+    additional: "bool | Node" = True
+    unevaluated: "Node | None" = None
+    items: "Node | None" = None
+    positions: "list[Node]" = field(default_factory=list["Node"])
+    is_unique: bool = False
+
+    def resolved(self) -> "Node":
+        """Return the node itself, or what it refers to."""
+        return self if self.target is None else self.target
+
+
+def digest_of(value: Json, known: dict[int, bytes]) -> bytes:
+    """Return a digest of a JSON value, which is equal for values that differ in the order of keys only.
+
+    Args:
+        value: The value.
+        known: The digests of arrays and objects by identity, which is filled.
+    """
+    if not isinstance(value, dict | list):
+        return dump(value, big_decimal).encode()
+    if id(value) not in known:
+        if isinstance(value, dict):
+            pieces = [piece for key in sorted(value) for piece in (key.encode(), digest_of(value[key], known))]
+        else:
+            pieces = [digest_of(element, known) for element in value]
+        sizes = ",".join(str(len(piece)) for piece in pieces)
+        known[id(value)] = hashlib.sha256(f"{type(value).__name__} {sizes} ".encode() + b"".join(pieces)).digest()
+    return known[id(value)]
+
+
+class Loader:
+    """Turns JSON into nodes.
+
+    Args:
+        documents: Where references are looked up.
+    """
+
+    def __init__(self, documents: Documents) -> None:
+        self._documents = documents
+        self._draft = draft = documents.draft
+        self._is_modern = draft >= DRAFT_2019
+        self._keywords = _SINCE_2019 if self._is_modern else _TO_7 if draft == DRAFT_4 else _SINCE_6
+        self._nodes: dict[int, Node] = {}
+        self._references: list[tuple[Node, Json]] = []
+        self._waiting: list[tuple[Json, str, str]] = []
+        self._digests: dict[int, bytes] = {}
+        self._deadline = Deadline()
+
+    @property
+    def schemas(self) -> frozenset[int]:
+        """The identities of all objects that were loaded as schemas."""
+        return frozenset(self._nodes)
+
+    def load(self, root: Json) -> Node:
+        """Load a document, and all that its references lead to.
+
+        Raises:
+            InvalidSchemaError: The document is no schema, or a reference leads nowhere.
+        """
+        if not isinstance(root, dict | bool):
+            raise InvalidSchemaError(f"expected an object or boolean at the root, found {_name_of(root)}")
+        node = self._load(root, "", "#")
+        while self._waiting:
+            target, base, where = self._waiting.pop()
+            if id(target) not in self._nodes:
+                self._load(target, base, where)
+        for reference, target in self._references:
+            reference.target = self._nodes[id(target)]
+        for reference, _ in self._references:
+            _shorten(reference)
+        return node
+
+    def _load(self, schema: Json, base: str, where: str) -> Node:
+        """Load a schema. What it refers to is loaded later."""
+        self._deadline.check()
+        known = self._nodes.get(id(schema))
+        if known is not None:
+            return known
+        if isinstance(schema, dict):
+            node = self._load_object(schema, self._documents.base_of(schema, base), where)
+        elif isinstance(schema, bool):
+            node = Node("any" if schema else "never")
+        else:
+            raise InvalidSchemaError(f"{where}: expected a boolean or an object, found {_name_of(schema)}")
+        self._nodes[id(schema)] = node
+        return node
+
+    def _load_object(self, schema: dict[str, Json], base: str, where: str) -> Node:
+        for keyword in ("title", "description", self._documents.id_keyword, "$ref", "$dynamicRef"):
+            if keyword in schema:
+                _expect(schema[keyword], str, "a string", f"{where}/{keyword}")
+        if "$ref" in schema and not self._is_modern:
+            node = self._refer(schema["$ref"], base, where)
+        else:
+            parts = [*self._load_parts(schema, base, where)]
+            if len(parts) == 1:
+                node = parts[0]
+            else:
+                node = Node("combined", criterion="allOf", parts=parts) if parts else Node("any")
+                node.digests = [str(index).encode() for index in range(len(parts))]
+        node.has_default = schema.get("default") is not None
+        node.is_connect_bytes = schema.get("connect.type") == "bytes"
+        return node
+
+    def _load_parts(self, schema: dict[str, Json], base: str, where: str) -> Iterator[Node]:
+        """Yield a node for each kind of constraint of a schema."""
+        if self._is_modern:
+            for keyword in ("$ref", "$dynamicRef"):
+                if keyword in schema:
+                    yield self._refer(schema[keyword], base, f"{where}/{keyword}")
+            self._load_map(schema, "$defs", base, where)
+        if "enum" in schema:
+            values = _list_of(schema, "enum", where)
+            yield Node("enum", values=frozenset(digest_of(value, self._digests) for value in values))
+        for criterion in _SUMS:
+            if criterion in schema:
+                parts = self._load_list(schema, criterion, base, where)
+                raw = _list_of(schema, criterion, where)
+                digests = [digest_of(part, self._digests) for part in raw]
+                yield Node("combined", criterion=criterion, parts=parts, digests=digests)
+        if "not" in schema:
+            yield Node("not", parts=[self._load(schema["not"], base, f"{where}/not")])
+        if "const" in schema and self._draft != DRAFT_4:
+            yield Node("const", values=frozenset({digest_of(schema["const"], self._digests)}))
+        yield from self._load_types(schema, base, where)
+        conditions = [word for word in ("if", "then", "else") if word in schema]
+        if conditions and ("if" in conditions if self._is_modern else self._draft == DRAFT_7):
+            for word in conditions:
+                self._load(schema[word], base, f"{where}/{word}")
+            yield Node("conditional")
+
+    def _load_types(self, schema: dict[str, Json], base: str, where: str) -> Iterator[Node]:
+        """Yield a node for `type`, and one for each other type of which there are keywords."""
+        given = schema.get("type", [])
+        names = given if isinstance(given, list) else [given]
+        types = list(dict.fromkeys(_type_name(name, where) for name in names))
+        if isinstance(given, str):
+            yield self._load_type(given, schema, base, where)
+        elif "type" in schema:
+            nodes = [self._load_type(name, schema, base, where) for name in types]
+            yield Node("combined", criterion="anyOf", parts=nodes, digests=[name.encode() for name in types])
+        kinds = {_KINDS[name] for name in types}
+        # json-sKema forgets properties that are none.
+        given_keywords = {key for key in schema if not self._is_modern or key not in _PROPERTIES or schema[key]}
+        for kind, keywords in self._keywords.items():
+            if kind not in kinds and not keywords.isdisjoint(given_keywords):
+                yield self._load_type(kind, schema, base, where)
+
+    def _load_type(self, name: str, schema: dict[str, Json], base: str, where: str) -> Node:
+        """Load the constraints for the values of one type."""
+        kind = _KINDS[name]
+        node = Node(kind, is_integer=name == "integer")
+        for keyword in _LIMITS.get(kind, ()):
+            if keyword in schema:
+                self._add_limit(node, keyword, schema[keyword], f"{where}/{keyword}")
+        if kind == "string":
+            for keyword in ("pattern", "format"):
+                if keyword in schema:
+                    _expect(schema[keyword], str, "a string", f"{where}/{keyword}")
+            if "pattern" in schema:
+                node.pattern = str(schema["pattern"])
+                check_pattern(node.pattern, f"{where}/pattern")
+        elif kind == "object":
+            self._load_members(node, schema, base, where)
+        elif kind == "array":
+            self._load_items(node, schema, base, where)
+        return node
+
+    def _add_limit(self, node: Node, keyword: str, value: Json, where: str) -> None:
+        if keyword.startswith("exclusive") and self._draft == DRAFT_4:
+            _expect(value, bool, "a boolean", where)  # Confluent does not compare it.
+            return
+        if isinstance(value, bool) or not isinstance(value, int | Decimal):
+            raise InvalidSchemaError(f"{where}: expected a number, found {_name_of(value)}")
+        if keyword in _COUNTS and not self._is_modern and not isinstance(value, int):
+            raise InvalidSchemaError(f"{where}: expected an integer, found {value}")
+        if keyword == "multipleOf" and not value:
+            raise InvalidSchemaError(f"{where}: multipleOf should not be 0")
+        node.limits[keyword] = value
+
+    def _load_members(self, node: Node, schema: dict[str, Json], base: str, where: str) -> None:
+        """Load the constraints for objects."""
+        properties = _map_of(schema, "properties", where)
+        id_keyword = self._documents.id_keyword
+        for name, member in properties.items():
+            if name != id_keyword or isinstance(member, dict):
+                node.properties[name] = self._load(member, base, f"{where}/properties/{name}")
+        node.patterns = self._load_map(schema, "patternProperties", base, where)
+        for pattern in node.patterns:
+            check_pattern(pattern, f"{where}/patternProperties")
+        node.required = _names_of(schema, "required", where)
+        if "additionalProperties" in schema:
+            node.additional = self._load_additional(schema, "additionalProperties", base, where)
+        if "propertyNames" in schema and self._draft != DRAFT_4:
+            self._load(schema["propertyNames"], base, f"{where}/propertyNames")
+        if self._is_modern:
+            required = _map_of(schema, "dependentRequired", where)
+            for name in required:
+                node.dependencies[name] = _names_of(required, name, f"{where}/dependentRequired")
+            node.dependent_schemas = self._load_map(schema, "dependentSchemas", base, where)
+            if "unevaluatedProperties" in schema:
+                node.unevaluated = self._load(schema["unevaluatedProperties"], base, f"{where}/unevaluatedProperties")
+            return
+        dependencies = _map_of(schema, "dependencies", where)
+        for name, dependency in dependencies.items():
+            if isinstance(dependency, list):
+                node.dependencies[name] = _names_of(dependencies, name, f"{where}/dependencies")
+            else:
+                node.dependent_schemas[name] = self._load(dependency, base, f"{where}/dependencies/{name}")
+
+    def _load_items(self, node: Node, schema: dict[str, Json], base: str, where: str) -> None:
+        """Load the constraints for arrays."""
+        if "uniqueItems" in schema:
+            node.is_unique = _expect(schema["uniqueItems"], bool, "a boolean", f"{where}/uniqueItems")
+        if "contains" in schema and self._draft != DRAFT_4:
+            self._load(schema["contains"], base, f"{where}/contains")
+        if self._is_modern:
+            self._load_modern_items(node, schema, base, where)
+            return
+        if isinstance(schema.get("items"), list):
+            node.positions = self._load_list(schema, "items", base, where)
+        elif "items" in schema:
+            node.items = self._load(schema["items"], base, f"{where}/items")
+        if "additionalItems" in schema:
+            rest = self._load_additional(schema, "additionalItems", base, where)
+            # It means nothing if there is one schema for all items.
+            node.additional = True if node.items is not None and rest is False else rest
+        self._add_contains(node, schema)
+
+    def _load_modern_items(self, node: Node, schema: dict[str, Json], base: str, where: str) -> None:
+        if "prefixItems" in schema:
+            node.positions = self._load_list(schema, "prefixItems", base, where)
+        if "items" in schema:
+            rest = self._load_additional(schema, "items", base, where)
+            if isinstance(rest, Node) and not node.positions:
+                node.items = rest
+            else:
+                node.additional = rest
+        if "unevaluatedItems" in schema:
+            node.unevaluated = self._load(schema["unevaluatedItems"], base, f"{where}/unevaluatedItems")
+        if "contains" in schema:
+            self._add_contains(node, {"minContains": 1, **schema})
+
+    def _add_contains(self, node: Node, schema: dict[str, Json]) -> None:
+        for keyword in ("minContains", "maxContains"):
+            value = schema.get(keyword)
+            if isinstance(value, int | Decimal) and not isinstance(value, bool):
+                node.limits[keyword] = value
+
+    def _load_additional(self, schema: dict[str, Json], keyword: str, base: str, where: str) -> bool | Node:
+        value = schema[keyword]
+        return value if isinstance(value, bool) else self._load(value, base, f"{where}/{keyword}")
+
+    def _load_map(self, schema: dict[str, Json], keyword: str, base: str, where: str) -> dict[str, Node]:
+        members = _map_of(schema, keyword, where)
+        return {name: self._load(member, base, f"{where}/{keyword}/{name}") for name, member in members.items()}
+
+    def _load_list(self, schema: dict[str, Json], keyword: str, base: str, where: str) -> list[Node]:
+        members = _list_of(schema, keyword, where)
+        return [self._load(member, base, f"{where}/{keyword}/{index}") for index, member in enumerate(members)]
+
+    def _refer(self, reference: Json, base: str, where: str) -> Node:
+        node = Node("reference")
+        target, target_base = self._documents.find(str(reference), base, where)
+        self._references.append((node, target))
+        self._waiting.append((target, target_base, str(reference)))
+        return node
+
+
+def _shorten(reference: Node) -> None:
+    """Let a reference and those it leads through refer to the last node. A circle of references allows anything."""
+    path: list[Node] = []
+    passed: set[int] = set()
+    node: Node | None = reference
+    while node is not None and node.kind == "reference" and id(node) not in passed:
+        path.append(node)
+        passed.add(id(node))
+        node = node.target
+    end = Node("any") if node is None or node.kind == "reference" else node
+    for step in path:
+        step.target = end
+
+
+def _expect(value: Json, kind: type[_Expected], what: str, where: str) -> _Expected:
+    """Return a value if it is of a type. A boolean is no number."""
+    if not isinstance(value, kind):
+        raise InvalidSchemaError(f"{where}: expected {what}, found {_name_of(value)}")
+    return value
+
+
+def _map_of(schema: dict[str, Json], keyword: str, where: str) -> dict[str, Json]:
+    value = schema.get(keyword, {})
+    if not isinstance(value, dict):
+        raise InvalidSchemaError(f"{where}/{keyword}: expected an object, found {_name_of(value)}")
+    return value
+
+
+def _list_of(schema: dict[str, Json], keyword: str, where: str) -> list[Json]:
+    value = schema.get(keyword, [])
+    if not isinstance(value, list):
+        raise InvalidSchemaError(f"{where}/{keyword}: expected an array, found {_name_of(value)}")
+    return value
+
+
+def _names_of(schema: dict[str, Json], keyword: str, where: str) -> frozenset[str]:
+    names = _list_of(schema, keyword, where)
+    return frozenset(_expect(name, str, "a string", f"{where}/{keyword}/{index}") for index, name in enumerate(names))
+
+
+def _type_name(name: Json, where: str) -> str:
+    if not isinstance(name, str) or name not in _KINDS:
+        raise InvalidSchemaError(f"{where}: unknown type: [{name}]")
+    return name
+
+
+def _name_of(value: Json) -> str:
+    """Return the name of a value's type in JSON, for a message."""
+    names = ((bool, "a boolean"), (str, "a string"), (dict, "an object"), (list, "an array"), (type(None), "null"))
+    return next((name for kind, name in names if isinstance(value, kind)), "a number")

@@ -1,0 +1,121 @@
+"""JSON text, read and printed as Confluent's registry does with Jackson."""
+
+import json
+import math
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Final, NoReturn, TypeAlias
+
+from minibroker_registry.schema import InvalidSchemaError
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | Decimal | bool | None"
+"""A JSON value, with a Decimal for each number that has a fraction or an exponent."""
+
+MAX_CHARACTERS: Final = 1_000_000
+"""The longest text of a schema. Confluent's clients send at most 1 MB."""
+MAX_DEPTH: Final = 200
+"""The deepest nesting of arrays and objects."""
+
+_PLAIN_MAGNITUDES: Final = range(-2, 8)
+"""Java prints doubles from 0.001 to 10,000,000 without an exponent."""
+_SHORT_ESCAPES: Final = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
+_ESCAPES: Final = {code: f"\\u{code:04X}" for code in range(32)} | _SHORT_ESCAPES
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+def load(text: str) -> Json:
+    """Return the value of a JSON text.
+
+    Raises:
+        InvalidSchemaError: the text is no JSON, too long or nested too deeply.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise InvalidSchemaError(f"The schema has {len(text)} characters, more than {MAX_CHARACTERS}")
+    try:
+        value: Json = json.loads(text, parse_float=Decimal, parse_constant=refuse_constant)
+    except RecursionError:
+        raise InvalidSchemaError(f"The JSON is nested more than {MAX_DEPTH} levels deep") from None
+    except (ValueError, ArithmeticError) as error:
+        raise InvalidSchemaError(f"The schema is not JSON: {error}") from None
+    return value
+
+
+def refuse_constant(name: str) -> NoReturn:
+    """Refuse NaN and the infinities, which JSON does not have.
+
+    Raises:
+        ValueError: Always.
+    """
+    raise ValueError(f"{name} is not JSON")
+
+
+def dump(value: Json, print_number: Callable[[Decimal], str], *, sort_keys: bool = False) -> str:
+    """Return a value as JSON without white space.
+
+    Args:
+        value: The value, as load() returns it.
+        print_number: Returns the text of a number that has a fraction or an exponent.
+        sort_keys: Whether the keys of objects are sorted.
+
+    Raises:
+        InvalidSchemaError: the value is nested too deeply, or a string holds half of a surrogate pair.
+    """
+    pieces: list[str] = []
+    add = pieces.append
+
+    def visit(value: Json, depth: int) -> None:
+        if isinstance(value, str):
+            add(f'"{value.translate(_ESCAPES)}"')
+        elif isinstance(value, dict):
+            if depth > MAX_DEPTH:
+                raise InvalidSchemaError(f"The schema is nested more than {MAX_DEPTH} levels deep")
+            before = "{"
+            for key in sorted(value) if sort_keys else value:
+                add(f'{before}"{key.translate(_ESCAPES)}":')
+                visit(value[key], depth + 1)
+                before = ","
+            add("}" if value else "{}")
+        elif isinstance(value, list):
+            if depth > MAX_DEPTH:
+                raise InvalidSchemaError(f"The schema is nested more than {MAX_DEPTH} levels deep")
+            before = "["
+            for element in value:
+                add(before)
+                visit(element, depth + 1)
+                before = ","
+            add("]" if value else "[]")
+        elif isinstance(value, Decimal):
+            add(print_number(value))
+        else:
+            add("null" if value is None else str(value).lower())
+
+    visit(value, 1)
+    text = "".join(pieces)
+    if not text.isascii() and _SURROGATE.search(text):
+        raise InvalidSchemaError("A string of the schema holds half of a surrogate pair")
+    return text
+
+
+def big_decimal(number: Decimal) -> str:
+    """Return a number as Java's BigDecimal prints it, with the digits that were written."""
+    return str(number or number.copy_abs())
+
+
+def java_double(number: Decimal | float) -> str:
+    """Return a number as Java's Double prints it. Jackson writes those that are not finite as strings."""
+    value = float(number)
+    if not math.isfinite(value):
+        return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+    sign, digit_tuple, exponent = Decimal(repr(value)).as_tuple()
+    digits = "".join(map(str, digit_tuple)).rstrip("0") or "0"
+    magnitude = len(digit_tuple) + int(exponent)  # The value is 0.DIGITS times 10 to the power of the magnitude.
+    if digits == "0":
+        text = "0.0"
+    elif magnitude in _PLAIN_MAGNITUDES:
+        padded = digits.ljust(magnitude + 1, "0") if magnitude > 0 else "0" * (1 - magnitude) + digits
+        point = max(magnitude, 1)
+        text = f"{padded[:point]}.{padded[point:]}"
+    else:
+        text = f"{digits[0]}.{digits[1:] or '0'}E{magnitude - 1}"
+    return "-" * sign + text

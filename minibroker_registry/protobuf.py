@@ -1,0 +1,347 @@
+"""Protobuf schemas: parsing, compatibility, decoding and encoding."""
+
+import binascii
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
+from functools import cache, cached_property
+from importlib import import_module
+from typing import Final, cast
+
+from google.protobuf import json_format, message_factory
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
+from google.protobuf.message import Message as ProtobufMessage
+
+from minibroker_registry.protobuf_compatibility import find_incompatibilities
+from minibroker_registry.protobuf_descriptor_reader import read_descriptor
+from minibroker_registry.protobuf_descriptors import build_descriptor, build_pool
+from minibroker_registry.protobuf_elements import File, Message, join_name
+from minibroker_registry.protobuf_names import Names, normalize
+from minibroker_registry.protobuf_printer import file_text
+from minibroker_registry.protobuf_text import parse_file
+from minibroker_registry.protobuf_tokens import MAX_TEXT_CHARACTERS
+from minibroker_registry.schema import InvalidSchemaError, Parsed
+
+_GOOGLE: Final = {
+    "protobuf": "any api descriptor duration empty field_mask source_context struct timestamp type wrappers",
+    "type": "calendar_period color date datetime dayofweek decimal expr fraction interval latlng money month"
+    " phone_number postal_address quaternion timeofday",
+}
+_META: Final = "confluent/meta.proto"
+_CONFLUENT: Final = {
+    _META: """
+        syntax = "proto3"; package confluent; import "google/protobuf/descriptor.proto";
+        option java_package = "io.confluent.protobuf"; option java_outer_classname = "MetaProto";
+        message Meta {
+          string doc = 1; map<string, string> params = 2; repeated string tags = 3; repeated Rule rules = 4;
+        }
+        message Rule { string name = 1; string doc = 2; string expr = 3; string sql = 4; }
+        extend google.protobuf.FileOptions { Meta file_meta = 1088; }
+        extend google.protobuf.MessageOptions { Meta message_meta = 1088; }
+        extend google.protobuf.FieldOptions { Meta field_meta = 1088; }
+        extend google.protobuf.EnumOptions { Meta enum_meta = 1088; }
+        extend google.protobuf.EnumValueOptions { Meta enum_value_meta = 1088; }""",
+    "confluent/type/decimal.proto": """
+        syntax = "proto3"; package confluent.type; option java_package = "io.confluent.protobuf.type";
+        option java_multiple_files = true; option java_outer_classname = "DecimalProto";
+        message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }""",
+    "confluent/type/variant.proto": """
+        syntax = "proto3"; package confluent.type; option java_package = "io.confluent.protobuf.type";
+        option java_multiple_files = true; option java_outer_classname = "VariantProto";
+        message Variant { bytes metadata = 1; bytes value = 2; }""",
+}
+_KNOWN_PATHS: Final = dict.fromkeys(
+    (*(f"google/{folder}/{name}.proto" for folder, names in _GOOGLE.items() for name in names.split()), *_CONFLUENT)
+)
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/]++={0,2}")
+_MAX_INDEXES: Final = 32
+_PATH: Final = "default"
+"""The name of a schema's own file in descriptors, as Confluent's registry names it."""
+
+
+def parse(text: str, references: Mapping[str, str], *, is_new: bool = True) -> "ProtobufSchema":  # noqa: ARG001 - no mistakes are refused in new schemas only
+    """Parse a schema: text, or a FileDescriptorProto in base64 as some clients register it.
+
+    Raises:
+        InvalidSchemaError: the text is not valid, or a type is neither defined nor imported.
+    """
+    files = {path: parse_file(text) for path, text in references.items()}
+    return ProtobufSchema(_parse(text), files)
+
+
+def _parse(text: str) -> File:
+    try:
+        return parse_file(text)
+    except InvalidSchemaError:
+        proto = _decode_descriptor(text)
+        if proto is None:
+            raise
+    try:
+        text = file_text(read_descriptor(proto))
+    except (IndexError, ValueError) as reason:
+        raise InvalidSchemaError(f"The descriptor is not valid: {reason}") from reason
+    return parse_file(text)  # A descriptor can hold names that no text can.
+
+
+def _decode_descriptor(text: str) -> FileDescriptorProto | None:
+    """Return the descriptor in a text, or None if the text is none in base64."""
+    if len(text) > MAX_TEXT_CHARACTERS or not _BASE64.fullmatch(text):
+        return None
+    try:
+        return _descriptor_class().FromString(b64decode(text))
+    except (binascii.Error, DecodeError):
+        return None
+
+
+class ProtobufSchema(Parsed):
+    """A parsed Protobuf schema.
+
+    Args:
+        file: The schema.
+        references: The files that the schema may import, by path.
+
+    Attributes:
+        names: The names that the schema can refer to.
+
+    Raises:
+        InvalidSchemaError: a type is neither defined nor imported.
+    """
+
+    def __init__(self, file: File, references: Mapping[str, File]) -> None:
+        self.canonical = _checked_text(file)
+        self._file = file
+        self._files: dict[str, File] = {}
+        self._collect(file, references)
+        self.names = Names(file, (*references.values(), *self._files.values()))
+        try:
+            normalized = normalize(self.names)
+        except InvalidSchemaError:
+            # Confluent's registry finds the types of known files also without an import.
+            self._collect(File(imports=[("", path) for path in _KNOWN_PATHS]), references)
+            self.names = Names(file, (*references.values(), *self._files.values()))
+            normalized = normalize(self.names)
+        self.normalized = _checked_text(normalized)
+
+    def _collect(self, file: File, references: Mapping[str, File]) -> None:
+        """Collect the files that a file imports, dependencies first, without those that are not known."""
+        todo: list[tuple[str, File | None]] = [(path, None) for _, path in reversed(file.imports)]
+        seen: set[str] = set()
+        while todo:
+            path, finished = todo.pop()
+            if finished is not None:
+                self._files[path] = finished
+            elif path not in seen:
+                seen.add(path)
+                imported = references.get(path) or _known_file(path)
+                if imported is not None:
+                    todo.append((path, imported))
+                    todo.extend((inner, None) for _, inner in reversed(imported.imports))
+
+    def incompatibilities(self, writer: Parsed, *, lenient: bool = False) -> list[str]:  # noqa: ARG002 - for JSON Schema
+        """Return why this schema cannot read data of `writer`, with Confluent's names for the kinds of differences."""
+        assert isinstance(writer, ProtobufSchema)
+        return find_incompatibilities(writer.names, self.names)
+
+    def formatted(self, form: str) -> str:
+        """Return the canonical text, or for `serialized` the FileDescriptorProto in base64."""
+        return b64encode(self.descriptor.SerializeToString()).decode() if form == "serialized" else self.canonical
+
+    @cached_property
+    def dependencies(self) -> dict[str, FileDescriptorProto]:
+        """The descriptors of the imported files, dependencies first."""
+        built: dict[str, FileDescriptorProto] = {}
+        for path, file in self._files.items():
+            is_known = file is _known_file(path)
+            names = Names(file, self._files.values())
+            built[path] = _known_descriptor(path) if is_known else build_descriptor(path, names, built)
+        return built
+
+    @cached_property
+    def descriptor(self) -> FileDescriptorProto:
+        """The descriptor of the schema."""
+        return build_descriptor(_PATH, self.names, self.dependencies)
+
+    @cached_property
+    def _pool(self) -> DescriptorPool:
+        return build_pool([*self.dependencies.values(), self.descriptor])
+
+    def decode(self, payload: bytes) -> object:
+        """Return the message of a payload in Protobuf's JSON form, with fields without presence that are not set.
+
+        The payload begins with the indexes of the message's type. A payload that has none, such as one of kafkajs, is
+        recognized if its bytes are not valid with them.
+        """
+        indexed = self._split(payload)
+        candidates = [indexed] if indexed else []
+        first = next(iter(_messages(self._file)), None)
+        if first is not None:
+            candidates.append((join_name(self._file.package, first.name), payload))
+        for name, body in candidates:
+            message = self._new_message(name)
+            try:
+                message.ParseFromString(body)
+            except DecodeError:
+                continue
+            try:
+                return json_format.MessageToDict(
+                    message, always_print_fields_with_no_presence=True, descriptor_pool=self._pool
+                )
+            except (json_format.Error, TypeError) as reason:  # A time out of range, or an Any of an unknown type.
+                raise ValueError(f"The payload has a value without a JSON form: {reason}") from reason
+        raise ValueError("The payload is not a message of this schema.")
+
+    def encode(self, value: object, message: str | None = None) -> bytes:
+        """Return the payload of a message in Protobuf's JSON form.
+
+        Args:
+            value: The message.
+            message: The name of its type, with or without the package, or None for the first one of the schema.
+        """
+        indexes = self._indexes(message)
+        name = join_name(self._file.package, self._name_at(indexes) or "")
+        result = self._new_message(name)
+        if not isinstance(value, dict):
+            raise ValueError(  # noqa: TRY004 - callers get ValueError for all values that do not fit
+                f"A message of type {name} is an object with its fields, not {value!r:.80}."
+            )
+        try:
+            json_format.ParseDict(cast("dict[str, object]", value), result, descriptor_pool=self._pool)
+            body = result.SerializeToString()
+        except Exception as reason:
+            raise ValueError(f"The value does not fit {name}: {reason}") from reason
+        prefix = b"\0" if indexes == [0] else b"".join(map(_zigzag, (len(indexes), *indexes)))
+        return prefix + body
+
+    def _new_message(self, name: str) -> ProtobufMessage:
+        try:
+            descriptor = self._pool.FindMessageTypeByName(name)
+        except KeyError as reason:
+            raise ValueError(f"The schema contradicts itself: {reason}") from reason
+        return message_factory.GetMessageClass(descriptor)()
+
+    def _split(self, payload: bytes) -> tuple[str, bytes] | None:
+        """Return the full name of a payload's message and its bytes, or None if the indexes are not valid."""
+        try:
+            count, position = _read_zigzag(payload, 0)
+            indexes = [] if count else [0]
+            if not 0 <= count <= _MAX_INDEXES:
+                return None
+            for _ in range(count):
+                index, position = _read_zigzag(payload, position)
+                indexes.append(index)
+        except IndexError:
+            return None
+        name = self._name_at(indexes)
+        return None if name is None else (join_name(self._file.package, name), payload[position:])
+
+    def _name_at(self, indexes: Sequence[int]) -> str | None:
+        """Return the name of the message at some indexes, without the package, or None."""
+        name = ""
+        element: File | Message = self._file
+        for index in indexes:
+            messages = _messages(element)
+            if not 0 <= index < len(messages):
+                return None
+            message = element = messages[index]
+            name = join_name(name, message.name)
+        return name
+
+    def _indexes(self, name: str | None) -> list[int]:
+        """Return the indexes of a message.
+
+        Raises:
+            ValueError: the schema has no such message.
+        """
+        if name is None:
+            if not _messages(self._file):
+                raise ValueError("The schema has no message.")
+            return [0]
+        package = self._file.package
+        local = name[len(package) + 1 :] if package and name.startswith(f"{package}.") else name
+        indexes: list[int] = []
+        element: File | Message = self._file
+        for part in local.split("."):
+            messages = _messages(element)
+            index = next((index for index, message in enumerate(messages) if message.name == part), None)
+            if index is None:
+                raise ValueError(f"The schema has no message {name!r}.")
+            indexes.append(index)
+            element = messages[index]
+        return indexes
+
+
+def _checked_text(file: File) -> str:
+    """Return the text of a schema.
+
+    Raises:
+        InvalidSchemaError: the text is too long to be parsed again.
+    """
+    text = file_text(file)
+    if len(text) > MAX_TEXT_CHARACTERS:
+        raise InvalidSchemaError(
+            f"The schema has {len(text)} characters when it is stored, more than {MAX_TEXT_CHARACTERS}."
+        )
+    return text
+
+
+def _messages(element: File | Message) -> list[Message]:
+    """Return the messages at the top of a file or a message, in the order that indexes count."""
+    return [nested for nested in element.types() if isinstance(nested, Message)]
+
+
+def _zigzag(number: int) -> bytes:
+    """Return the varint of a number that is not negative, in zigzag form."""
+    number *= 2
+    result = bytearray()
+    while number >= 0x80:  # noqa: PLR2004 - seven bits per byte
+        result.append(number & 0x7F | 0x80)
+        number >>= 7
+    result.append(number)
+    return bytes(result)
+
+
+def _read_zigzag(data: bytes, position: int) -> tuple[int, int]:
+    """Return the number in zigzag form at a position, and the position after it.
+
+    Raises:
+        IndexError: the data ends, or the number has more than 5 bytes.
+    """
+    value = 0
+    for shift in range(0, 35, 7):
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:  # noqa: PLR2004 - the last byte
+            return (value >> 1) ^ -(value & 1), position
+    raise IndexError
+
+
+def _known_file(path: str) -> File | None:
+    """Return a file that needs no reference, or None if there is none at this path."""
+    return _load_file(path) if path in _KNOWN_PATHS else None
+
+
+@cache
+def _load_file(path: str) -> File:
+    """Return a file that needs no reference."""
+    return parse_file(_CONFLUENT[path]) if path in _CONFLUENT else read_descriptor(_known_descriptor(path))
+
+
+@cache
+def _known_descriptor(path: str) -> FileDescriptorProto:
+    """Return the descriptor of a file that needs no reference."""
+    if path in _CONFLUENT:
+        schema = ProtobufSchema(_load_file(path), {})
+        return build_descriptor(path, schema.names, schema.dependencies)
+    module = import_module(path.removesuffix(".proto").replace("/", ".") + "_pb2")
+    return FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
+
+
+@cache
+def _descriptor_class() -> type[FileDescriptorProto]:
+    """Return a class for descriptors that knows the options of Confluent's files."""
+    pool = build_pool(map(_known_descriptor, ("google/protobuf/descriptor.proto", _META)))
+    descriptor = pool.FindMessageTypeByName(FileDescriptorProto.DESCRIPTOR.full_name)
+    return cast("type[FileDescriptorProto]", message_factory.GetMessageClass(descriptor))

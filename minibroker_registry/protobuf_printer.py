@@ -1,0 +1,200 @@
+"""The text of Protobuf schemas as it is stored, in the layout of Confluent's registry.
+
+Strings are in double quotes, and elements are in this order: syntax, package, imports, options, messages, enums,
+extensions, services. Weak imports are left out. An empty line inside a nested block has the indentation of the block.
+Two things differ from Confluent's text, which cannot be parsed or means something else there: defaults of bytes are in
+quotes, and bytes that are not UTF-8 are octal escapes.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from minibroker_registry import protobuf_elements as elements
+from minibroker_registry.protobuf_elements import ESCAPES, MAX_TAG, Value, Word
+
+_ESCAPES: Final = str.maketrans(
+    {character: f"\\{letter}" for letter, character in ESCAPES.items()}
+    | {character: f"\\{character}" for character in "\\'\""}
+    | {chr(code): f"\\{code & 0xFF:03o}" for code in (0, *range(0xDC80, 0xDD00))}
+)
+
+
+def file_text(file: elements.File) -> str:
+    """Return the stored text of a schema."""
+    head: list[str] = []
+    if file.syntax:
+        head.append(f'syntax = "{file.syntax}";')
+    if file.package:
+        head.append(f"package {file.package};")
+    types = file.types()
+    sections: list[list[str]] = [
+        [
+            f"import {f'{kind} ' if kind else ''}{_quoted(path)};"
+            for wanted in ("", "public")
+            for kind, path in file.imports
+            if kind == wanted
+        ],
+        [f"option {_option(option)};" for option in file.options],
+        [
+            *(line for message in types if isinstance(message, elements.Message) for line in _message(message, "")),
+            *(line for enum in types if isinstance(enum, elements.Enum) for line in _enum(enum, "")),
+        ],
+        [line for extend in file.extends() for line in _extend(extend, "")],
+        [line for service in file.services for line in _service(service)],
+    ]
+    for section in sections:
+        if section:
+            head.append("")
+            head.extend(section)
+    return "".join(f"{line}\n" for line in head)
+
+
+def _block(header: str, sections: Sequence[list[str]], indent: str) -> list[str]:
+    """Return the lines of a block in braces, with an empty line between its sections."""
+    lines = [f"{indent}{header} {{"]
+    for section in sections:
+        if section:
+            if len(lines) > 1:
+                lines.append(indent)
+            lines.extend(section)
+    if len(lines) == 1:
+        return [lines[0] + "}"]
+    lines.append(f"{indent}}}")
+    return lines
+
+
+def _message(message: elements.Message, indent: str, header: str = "") -> list[str]:
+    deeper = indent + "  "
+    fields, types = message.fields(), message.types()
+    sections = [
+        [f"{deeper}reserved {_ranges(values)};" for values in message.reserved],
+        _option_lines(message.options, deeper),
+        [line for field in fields if field.group is None for line in _field(field, deeper)],
+        [line for one_of in message.one_ofs() for line in _one_of(one_of, deeper)],
+        [line for field in fields if field.group is not None for line in _field(field, deeper)],
+        [_extensions(extensions, deeper) for extensions in message.extensions],
+        [line for extend in message.extends() for line in _extend(extend, deeper)],
+        [
+            *(line for nested in types if isinstance(nested, elements.Message) for line in _message(nested, deeper)),
+            *(line for nested in types if isinstance(nested, elements.Enum) for line in _enum(nested, deeper)),
+        ],
+    ]
+    return _block(header or f"message {message.name}", sections, indent)
+
+
+def _field(field: elements.Field, indent: str) -> list[str]:
+    label = f"{field.label} " if field.label else ""
+    options = list(field.options)
+    if field.default is not None:
+        options.append(elements.Option("default", field.default))
+    if field.json_name is not None:
+        options.append(elements.Option("json_name", field.json_name))
+    declaration = f"{label}{field.type} {field.name} = {field.tag}{_bracketed(options, indent)}"
+    if field.group is not None:
+        return _message(field.group, indent, declaration)
+    return [f"{indent}{declaration};"]
+
+
+def _one_of(one_of: elements.OneOf, indent: str) -> list[str]:
+    deeper = indent + "  "
+    sections = [
+        _option_lines(one_of.options, deeper),
+        [line for field in one_of.fields if field.group is None for line in _field(field, deeper)],
+        [line for field in one_of.fields if field.group is not None for line in _field(field, deeper)],
+    ]
+    return _block(f"oneof {one_of.name}", sections, indent)
+
+
+def _enum(enum: elements.Enum, indent: str) -> list[str]:
+    deeper = indent + "  "
+    lines = [f"{deeper}reserved {_ranges(values)};" for values in enum.reserved]
+    lines += _option_lines(enum.options, deeper)
+    for constant in enum.constants:
+        lines.append(f"{deeper}{constant.name} = {constant.number}{_bracketed(constant.options, deeper)};")
+    return _block(f"enum {enum.name}", [lines], indent)
+
+
+def _extend(extend: elements.Extend, indent: str) -> list[str]:
+    lines = [line for field in extend.fields for line in _field(field, indent + "  ")]
+    return _block(f"extend {extend.name}", [lines], indent)
+
+
+def _extensions(extensions: elements.Extensions, indent: str) -> str:
+    return f"{indent}extensions {_ranges(extensions.ranges)}{_bracketed(extensions.options, indent)};"
+
+
+def _service(service: elements.Service) -> list[str]:
+    lines = [line for rpc in service.rpcs for line in _rpc(rpc)]
+    return _block(f"service {service.name}", [_option_lines(service.options, "  "), lines], "")
+
+
+def _rpc(rpc: elements.Rpc) -> list[str]:
+    request = f"{'stream ' if rpc.streams_request else ''}{rpc.request}"
+    response = f"{'stream ' if rpc.streams_response else ''}{rpc.response}"
+    declaration = f"  rpc {rpc.name} ({request}) returns ({response})"
+    if not rpc.options:
+        return [f"{declaration};"]
+    return [f"{declaration} {{", *_option_lines(rpc.options, "    "), "  };"]
+
+
+def _ranges(values: Sequence[elements.Range | str]) -> str:
+    texts: list[str] = []
+    for value in values:
+        if isinstance(value, str):
+            texts.append(_quoted(value))
+        elif len(value) == 1:
+            texts.append(str(value[0]))
+        else:
+            texts.append(f"{value[0]} to {value[1] if value[1] < MAX_TAG else 'max'}")
+    return ", ".join(texts)
+
+
+def _option_lines(options: Sequence[elements.Option], indent: str) -> list[str]:
+    """Return options as statements."""
+    return [f"{indent}option {_indented(_option(option), indent)};" for option in options]
+
+
+def _bracketed(options: Sequence[elements.Option], indent: str) -> str:
+    """Return the options of an element as they follow it, in brackets."""
+    return f" {_indented(_list([_option(option) for option in options]), indent)}" if options else ""
+
+
+def _indented(text: str, indent: str) -> str:
+    """Return a text with all lines but the first indented."""
+    return text.replace("\n", f"\n{indent}") if "\n" in text else text
+
+
+def _list(texts: Sequence[str]) -> str:
+    """Return a list as it stands at the top level: on one line if it has one element."""
+    return f"[{texts[0]}]" if len(texts) == 1 else _lines("[", texts, "]")
+
+
+def _lines(opening: str, texts: Sequence[str], closing: str) -> str:
+    """Return elements on lines of their own, in brackets."""
+    lines = ",\n".join(f"  {_indented(text, '  ')}" for text in texts)
+    return f"{opening}\n{lines}{chr(10) if lines else ''}{closing}"
+
+
+def _option(option: elements.Option) -> str:
+    name = f"({option.name})" if option.parenthesized else option.name
+    if isinstance(option.value, elements.Option):
+        return f"{name}.{_option(option.value)}"
+    if isinstance(option.value, list):
+        return f"{name} = {_list([_value(value) for value in option.value])}"
+    return f"{name} = {_value(option.value)}"
+
+
+def _value(value: Value) -> str:
+    if isinstance(value, Word):
+        return str(value)
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, dict):
+        return _lines("{", [f"{key}: {_value(element)}" for key, element in value.items()], "}")
+    if isinstance(value, list):
+        return _lines("[", [_value(element) for element in value], "]")
+    return _option(value)
+
+
+def _quoted(text: str) -> str:
+    return f'"{text.translate(_ESCAPES)}"'

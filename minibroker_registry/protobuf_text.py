@@ -1,0 +1,366 @@
+"""The parser of Protobuf schemas.
+
+It accepts what protoc accepts in proto2 and proto3, and like Confluent's registry it refuses editions. Comments are
+dropped.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from minibroker_registry.protobuf_elements import (
+    MAX_TAG,
+    Constant,
+    Enum,
+    Extend,
+    Extensions,
+    Field,
+    File,
+    Message,
+    OneOf,
+    Option,
+    Range,
+    Rpc,
+    Service,
+    Value,
+    Word,
+)
+from minibroker_registry.protobuf_tokens import MAX_DEPTH, Tokens
+from minibroker_registry.schema import InvalidSchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MAX_ENUM_NUMBER: Final = 2**31 - 1
+_LABELS: Final = ("optional", "required", "repeated")
+
+
+def parse_file(text: str) -> File:
+    """Parse the text of a schema.
+
+    Raises:
+        InvalidSchemaError: the text is not valid, too long or nested too deeply. The message has the line and column.
+    """
+    return _Parser(text).parse()
+
+
+class _Parser(Tokens):
+    """The state of one parse_file() call. A method reads an element after its keyword."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.file = File()
+
+    def parse(self) -> File:
+        """Read the whole file."""
+        file = self.file
+        if self.next == "edition":
+            raise self.error("editions are not supported, use proto2 or proto3")
+        if self.accept("syntax"):
+            self.expect("=")
+            if self.next[1:-1] not in ("proto2", "proto3"):
+                raise self.unexpected("'proto2' or 'proto3'")
+            file.syntax = self.advance()[1:-1]
+            self.expect(";")
+        statements: dict[str, Callable[[], None]] = {
+            "package": self.package,
+            "import": self.import_,
+            "option": lambda: file.options.append(self.option_statement()),
+            "message": lambda: file.members.append(self.message()),
+            "enum": lambda: file.members.append(self.enum()),
+            "extend": lambda: file.members.append(self.extend()),
+            "service": lambda: file.services.append(self.service()),
+            ";": lambda: None,
+        }
+        while self.next:
+            statement = statements.get(self.next)
+            if statement is None:
+                raise self.unexpected("a message, an enum, or another statement")
+            self.advance()
+            statement()
+        names: set[str] = set()
+        for element in (*file.types(), *file.services):
+            if element.name in names:
+                raise InvalidSchemaError(f"{element.name} is defined twice.")
+            names.add(element.name)
+        return file
+
+    def package(self) -> None:
+        """Read the name of the package."""
+        self.file.package = self.path()
+        self.expect(";")
+
+    def import_(self) -> None:
+        """Read an import."""
+        kind = self.advance() if self.next in ("public", "weak") else ""
+        self.file.imports.append((kind, self.string()))
+        self.expect(";")
+
+    def message(self) -> Message:
+        """Read a message after its keyword."""
+        return self.message_body(self.name())
+
+    def message_body(self, name: str) -> Message:
+        """Read what a message has in braces."""
+        message = Message(name)
+        members = message.members
+        statements: dict[str, Callable[[], None]] = {
+            "message": lambda: members.append(self.message()),
+            "enum": lambda: members.append(self.enum()),
+            "oneof": lambda: members.append(self.one_of()),
+            "extend": lambda: members.append(self.extend()),
+            "extensions": lambda: message.extensions.append(self.extensions()),
+            "reserved": lambda: message.reserved.append(self.reserved(1, MAX_TAG)),
+            "option": lambda: message.options.append(self.option_statement()),
+            ";": lambda: None,
+        }
+        self.enter("{")
+        while not self.leave("}"):
+            statement = statements.get(self.next)
+            if statement is None:
+                members.append(self.field())
+            else:
+                self.advance()
+                statement()
+        return message
+
+    def field(self, *, is_in_one_of: bool = False) -> Field:
+        """Read a field or a group."""
+        is_proto3 = self.file.syntax == "proto3"
+        label = self.advance() if not is_in_one_of and self.next in _LABELS else ""
+        if label == "required" and is_proto3:
+            raise self.error("proto3 has no required fields")
+        if self.next == "group":
+            return self.group(label)
+        written = self.type()
+        if written.startswith("map<") and (label or is_in_one_of):
+            raise self.error("a map has no label and is in no oneof")
+        if not (label or is_in_one_of or is_proto3 or written.startswith("map<")):
+            raise self.error(f"the field of type {written[:40]!r} needs a label: optional, required or repeated")
+        name = self.name()
+        self.expect("=")
+        result = Field(name, written, self.integer(1, MAX_TAG), label)
+        for option in self.options():
+            if option.parenthesized or option.name not in ("default", "json_name") or not isinstance(option.value, str):
+                result.options.append(option)
+            elif option.name == "default":
+                result.default = option.value
+            else:
+                result.json_name = option.value
+        self.expect(";")
+        return result
+
+    def group(self, label: str) -> Field:
+        """Read a group."""
+        written = self.advance()
+        name = self.name()
+        self.expect("=")
+        tag = self.integer(1, MAX_TAG)
+        options = self.options()
+        return Field(name, written, tag, label, options, group=self.message_body(name))
+
+    def type(self) -> str:
+        """Read the type of a field."""
+        written = self.path()
+        if written != "map" or self.next != "<":
+            return written
+        self.advance()
+        key = self.path()
+        self.expect(",")
+        value = self.path()
+        self.expect(">")
+        return f"map<{key}, {value}>"
+
+    def one_of(self) -> OneOf:
+        """Read a oneof after its keyword."""
+        result = OneOf(self.name())
+        self.enter("{")
+        while not self.leave("}"):
+            if self.accept("option"):
+                result.options.append(self.option_statement())
+            elif not self.accept(";"):
+                result.fields.append(self.field(is_in_one_of=True))
+        return result
+
+    def extend(self) -> Extend:
+        """Read extension fields after the keyword."""
+        result = Extend(self.path())
+        self.enter("{")
+        while not self.leave("}"):
+            if not self.accept(";"):
+                result.fields.append(self.field())
+        return result
+
+    def enum(self) -> Enum:
+        """Read an enum after its keyword."""
+        result = Enum(self.name())
+        self.enter("{")
+        while not self.leave("}"):
+            if self.accept("option"):
+                result.options.append(self.option_statement())
+            elif self.accept("reserved"):
+                result.reserved.append(self.reserved(-MAX_ENUM_NUMBER - 1, MAX_ENUM_NUMBER))
+            elif not self.accept(";"):
+                name = self.name()
+                self.expect("=")
+                number = self.integer(-MAX_ENUM_NUMBER - 1, MAX_ENUM_NUMBER)
+                result.constants.append(Constant(name, number, self.options()))
+                self.expect(";")
+        return result
+
+    def range(self, first: int, last: int) -> Range:
+        """Read a number or a range."""
+        start = self.integer(first, last)
+        if not self.accept("to"):
+            return (start,)
+        return (start, last) if self.accept("max") else (start, self.integer(start, last))
+
+    def reserved(self, first: int, last: int) -> list[Range | str]:
+        """Read reserved names and numbers after the keyword."""
+        result: list[Range | str] = []
+        while not result or self.accept(","):
+            result.append(self.string() if self.next[:1] in ('"', "'") else self.range(first, last))
+        self.expect(";")
+        return result
+
+    def extensions(self) -> Extensions:
+        """Read ranges for extensions after the keyword."""
+        ranges: list[Range] = []
+        while not ranges or self.accept(","):
+            ranges.append(self.range(1, MAX_TAG))
+        result = Extensions(ranges, self.options())
+        self.expect(";")
+        return result
+
+    def service(self) -> Service:
+        """Read a service after its keyword."""
+        result = Service(self.name())
+        self.enter("{")
+        while not self.leave("}"):
+            if self.accept("option"):
+                result.options.append(self.option_statement())
+            elif self.accept("rpc"):
+                result.rpcs.append(self.rpc())
+            else:
+                self.expect(";")
+        return result
+
+    def rpc(self) -> Rpc:
+        """Read a method after its keyword."""
+        name = self.name()
+        streams_request, request = self.rpc_type()
+        self.expect("returns")
+        streams_response, response = self.rpc_type()
+        result = Rpc(name, request, response, streams_request, streams_response)
+        if self.accept(";"):
+            return result
+        self.enter("{")
+        while not self.leave("}"):
+            if self.accept("option"):
+                result.options.append(self.option_statement())
+            else:
+                self.expect(";")
+        return result
+
+    def rpc_type(self) -> tuple[bool, str]:
+        """Read whether a method's request or response is a stream, and its type."""
+        self.expect("(")
+        name = self.path()
+        streams = name == "stream" and self.next != ")"
+        if streams:
+            name = self.path()
+        self.expect(")")
+        return streams, name
+
+    # Options.
+
+    def option_statement(self) -> Option:
+        """Read an option after its keyword."""
+        option = self.option()
+        self.expect(";")
+        return option
+
+    def options(self) -> list[Option]:
+        """Read options in brackets, if there are any."""
+        if not self.accept("["):
+            return []
+        options = [self.option()]
+        while self.accept(","):
+            options.append(self.option())
+        self.expect("]")
+        return options
+
+    def option(self) -> Option:
+        """Read the name and the value of an option."""
+        parts = [self.option_name()]
+        while self.next[:1] == ".":
+            if self.accept("."):
+                parts.append(self.option_name())
+            else:
+                parts.extend((part, False) for part in self.path()[1:].split("."))
+        if len(parts) > MAX_DEPTH:
+            raise self.error(f"more than {MAX_DEPTH} levels are nested")
+        self.expect("=")
+        value = self.value()
+        for name, parenthesized in reversed(parts[1:]):
+            value = Option(name, value, parenthesized)
+        return Option(parts[0][0], value, parts[0][1])
+
+    def option_name(self) -> tuple[str, bool]:
+        """Read a part of an option's name, and whether it stands in parentheses."""
+        if not self.accept("("):
+            return self.path(), False
+        name = self.path()
+        self.expect(")")
+        return name, True
+
+    def value(self) -> Value:
+        """Read the value of an option."""
+        if self.next == "{":
+            return self.map_value()
+        if self.next == "[":
+            return self.list_value()
+        if self.next[:1] in ('"', "'"):
+            return self.string()
+        sign = self.advance() if self.next in ("-", "+") else ""
+        if not self.next[:1].isdecimal() and not (self.next[:1] == "." and self.next[1:2].isdecimal()):
+            return Word(sign.strip("+") + self.name())
+        return Word(sign.strip("+") + self.checked_name(self.advance()))
+
+    def list_value(self) -> list[Value]:
+        """Read values in brackets."""
+        values: list[Value] = []
+        self.enter("[")
+        while not self.leave("]"):
+            values.append(self.value())
+            if not self.accept(",") and self.next != "]":
+                raise self.unexpected("',' or ']'")
+        return values
+
+    def map_value(self) -> dict[str, Value]:
+        """Read the text format of a message in braces. A name that comes again has a list of all its values."""
+        values: dict[str, Value] = {}
+        self.enter("{")
+        while not self.leave("}"):
+            key = self.map_key()
+            if not self.accept(":") and self.next not in ("{", "["):
+                raise self.unexpected("':'")
+            value = self.value()
+            if key in values:
+                previous = values[key]
+                several: list[Value] = previous if isinstance(previous, list) else [previous]
+                several.extend(value if isinstance(value, list) else [value])
+                values[key] = several
+            else:
+                values[key] = value
+            if not self.accept(","):
+                self.accept(";")
+        return values
+
+    def map_key(self) -> str:
+        """Read the name of a field, or that of an extension or a type's address in brackets."""
+        if not self.accept("["):
+            return self.name()
+        key = self.path()
+        if self.accept("/"):
+            key += "/" + self.path()
+        self.expect("]")
+        return f"[{key}]"

@@ -1,0 +1,484 @@
+"""The operations of the registry: they read its state, and change it by writing records to the topic."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol
+
+from minibroker_registry import compatibility, errors, records, subjects
+from minibroker_registry.formats import Formats, invalid_schema
+from minibroker_registry.records import Config, Content, Metadata, Record, Version
+from minibroker_registry.schema import InvalidSchemaError, Parsed, Reference
+from minibroker_registry.state import State
+
+MODES: Final = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
+_READ_ONLY: Final = ("READONLY", "READONLY_OVERRIDE")
+_INHERITED: Final = ("normalize", "validateFields", "compatibilityPolicy", "compatibilityGroup")
+"""The settings that a subject takes from the registry's configuration, also if it has a configuration of its own."""
+LATEST: Final = -1
+
+
+class SchemaLog(Protocol):
+    """The topic `_schemas`, in this process or on another broker."""
+
+    @property
+    def cluster_id(self) -> str:
+        """The id of the Kafka cluster."""
+        ...
+
+    def read(self) -> tuple[bool, Sequence[Record]]:
+        """Read to the end of the topic.
+
+        Returns:
+            Whether the topic begins anew, since it was deleted or emptied, and the records since the last call.
+        """
+        ...
+
+    def append(self, new: Sequence[Record]) -> None:
+        """Write records in one go. The topic is created if it does not exist."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NewSchema:
+    """A schema as a client has sent it.
+
+    Attributes:
+        id: The id that an import gives, or None.
+        version: The version that the client expects. 0 means none, and -1 the latest.
+    """
+
+    kind: str
+    text: str
+    references: tuple[Reference, ...] = ()
+    metadata: Metadata | None = None
+    id: int | None = None
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A parsed schema that may not be registered yet."""
+
+    parsed: Parsed
+    content: Content
+
+
+class Registry:
+    """A schema registry on a topic.
+
+    It is used by one thread. Each operation first reads what others have written to the topic, and a change is answered
+    after its own records have been read.
+
+    Args:
+        log: The topic.
+        default_level: The compatibility level while none is configured.
+
+    Attributes:
+        state: The state as of the latest `sync`.
+    """
+
+    def __init__(self, log: SchemaLog, default_level: str = "BACKWARD") -> None:
+        self._log = log
+        self._default_level = default_level
+        self._formats = Formats()
+        self.state = State()
+
+    def sync(self) -> None:
+        """Read the topic to its end."""
+        is_new, read = self._log.read()
+        if is_new:
+            self.state = State(self.state.greatest_ids())
+        for record in read:
+            self.state.apply(record)
+
+    def _write(self, *new: Record) -> None:
+        self._log.append(new)
+        self.sync()
+
+    @property
+    def cluster_id(self) -> str:
+        """The id of the Kafka cluster."""
+        return self._log.cluster_id
+
+    # Schemas
+
+    def register(self, subject: str, new: NewSchema, *, normalize: bool) -> Version:
+        """Register a schema under a subject, and return its version there.
+
+        Raises:
+            RegistryError: the schema is not valid or not compatible, or the mode forbids it.
+        """
+        if not subjects.is_valid(subject):
+            raise errors.invalid_subject(subject)
+        config = self.config_in_scope(subject)
+        draft = self._draft(subject, new, normalize=normalize, is_new=True)
+        version = None if _sets_metadata(config) else self._find(subject, draft)
+        if version is None or not _is_meant(new, version):
+            draft = self._with_metadata(subject, draft, config)
+            version = self._find(subject, draft)
+        if version is not None and _is_meant(new, version):
+            return version
+        self._check_can_register(subject, new)
+        number = self._next_version(subject)
+        if self.mode_in_scope(subject) != "IMPORT":
+            if new.version > 0 and new.version != number:
+                raise errors.unprocessable(errors.INVALID_SCHEMA, "Version is not one more than previous version")
+            reasons = self._compare(draft, self.state.versions(subject), config)
+            if reasons:
+                details = f'for subject "{subject}", details: [{", ".join(reasons)}]'
+                raise errors.RegistryError(
+                    409, f"Schema being registered is incompatible with an earlier schema {details}"
+                )
+        registered = Version(
+            subject, new.version if new.version > 0 else number, self._choose_id(subject, new, draft), draft.content
+        )
+        self._write(*self._records_of(registered))
+        return self._written(registered)
+
+    def _records_of(self, new: Version) -> Iterable[Record]:
+        """Yield the records that register a version."""
+        context = subjects.split(new.subject)[0]
+        if not self.state.has_context(context):
+            yield records.context_record(context)
+        for version in self.state.versions(new.subject, with_deleted=True):
+            # A version that is registered again takes the place of the softly deleted one.
+            is_replaced = version.is_deleted and version.id == new.id and version.version < new.version
+            if is_replaced and not self.state.referrers(version.subject, version.version, with_deleted=True):
+                yield records.schema_tombstone(version)
+        yield records.schema_record(new)
+
+    def _written(self, version: Version) -> Version:
+        found = self.state.version(version.subject, version.version)
+        if found is None or found.content.guid != version.content.guid:
+            raise errors.RegistryError(500, "the topic was changed by another program meanwhile", 50001)
+        return found
+
+    def _next_version(self, subject: str) -> int:
+        return max((version.version for version in self.state.versions(subject, with_deleted=True)), default=0) + 1
+
+    def _choose_id(self, subject: str, new: NewSchema, draft: _Draft) -> int:
+        context = subjects.split(subject)[0]
+        if new.id is None:
+            return self.state.id_of(context, draft.content.guid) or self.state.greatest_id(context) + 1
+        existing = self.state.versions_of_id(context, new.id)
+        if existing and existing[0].content.guid != draft.content.guid:
+            raise errors.not_permitted(f"Overwrite new schema with id {new.id} in context {context} is not permitted.")
+        return new.id
+
+    def _check_can_register(self, subject: str, new: NewSchema) -> None:
+        mode, place = self.mode_in_scope(subject), _place(subject)
+        if mode in _READ_ONLY:
+            raise errors.not_permitted(f"{place} is in read-only mode")
+        if new.id is not None and mode != "IMPORT":
+            raise errors.not_permitted(f"{place} is not in import mode")
+        if new.id is None and mode != "READWRITE":
+            raise errors.not_permitted(f"{place} is not in read-write mode")
+
+    def look_up(self, subject: str, new: NewSchema, *, normalize: bool, with_deleted: bool) -> Version:
+        """Return the version of a subject that has this schema.
+
+        Raises:
+            RegistryError: the subject or the schema does not exist, or the schema is not valid.
+        """
+        if not self.state.versions(subject, with_deleted=with_deleted):
+            raise errors.subject_not_found(subject)
+        draft = self._draft(subject, new, normalize=normalize, is_new=False)
+        version = self._find(subject, draft, with_deleted=with_deleted)
+        if version is None:
+            completed = self._with_metadata(subject, draft, self.config_in_scope(subject))
+            version = self._find(subject, completed, with_deleted=with_deleted)
+        if version is None:
+            raise errors.schema_not_found()
+        return version
+
+    def check(self, subject: str, number: int | None, new: NewSchema, *, normalize: bool) -> list[str]:
+        """Return why a schema is not compatible with a version of a subject, or with those that the level asks for.
+
+        Args:
+            subject: The subject.
+            number: The version, `LATEST`, or None for those that the level asks for.
+            new: The schema.
+            normalize: Whether the schema is normalized.
+
+        Raises:
+            RegistryError: there is no such version, or the schema is not valid.
+        """
+        version = None if number is None else self.state.version(subject, number)
+        if version is None and number is not None and number != LATEST:
+            raise errors.version_not_found(number)
+        config = self.config_in_scope(subject)
+        draft = self._with_metadata(subject, self._draft(subject, new, normalize=normalize, is_new=True), config)
+        if number is None:
+            return self._compare(draft, self.state.versions(subject), config)
+        return self._compare(draft, [] if version is None else [version], config)
+
+    def parsed(self, version: Version) -> Parsed:
+        """Return the parsed schema of a version.
+
+        Raises:
+            RegistryError: the topic has a schema that is not valid.
+        """
+        content = version.content
+        try:
+            texts = self._resolve(version.subject, content.references)
+            return self._formats.parse(content.kind, content.text, texts, is_new=False)
+        except InvalidSchemaError as error:
+            raise invalid_schema(content.kind, content.text, content.references, error) from None
+
+    def _draft(self, subject: str, new: NewSchema, *, normalize: bool, is_new: bool) -> _Draft:
+        """Parse a client's schema. Without a text it is that of the latest version."""
+        latest = self.state.version(subject, LATEST)
+        if not new.text.strip() and latest is not None:
+            content = latest.content
+            new = replace(new, kind=content.kind, text=content.text, references=content.references)
+        references = tuple(self._pin(subject, reference) for reference in new.references)
+        try:
+            texts = self._resolve(subject, references)
+            parsed = self._formats.parse(new.kind, new.text, texts, is_new=is_new)
+        except InvalidSchemaError as error:
+            raise invalid_schema(new.kind, new.text, new.references, error) from None
+        normalize = normalize or self.config_in_scope(subject).get("normalize") is True
+        text = parsed.normalized if normalize else parsed.canonical
+        return _Draft(parsed, records.make_content(new.kind, text, references, new.metadata))
+
+    def _pin(self, parent: str, reference: Reference) -> Reference:
+        """Return a reference to the latest version as one to its number."""
+        version = None
+        if reference.version == LATEST:
+            version = self.state.version(subjects.qualify(reference.subject, parent), LATEST)
+        return reference if version is None else replace(reference, version=version.version)
+
+    def _resolve(self, parent: str, references: Iterable[Reference]) -> dict[str, str]:
+        """Return the texts of references by name, those of references of references first.
+
+        Raises:
+            InvalidSchemaError: a reference does not exist.
+        """
+        texts: dict[str, str] = {}
+        entered: set[tuple[str, int]] = set()
+        todo = [(parent, reference, False) for reference in reversed(list(references))]
+        while todo:
+            parent, reference, is_entered = todo.pop()
+            subject = subjects.qualify(reference.subject, parent)
+            version = self.state.version(subject, reference.version, with_deleted=True)
+            if version is None:
+                raise InvalidSchemaError(
+                    f'No schema reference found for subject "{subject}" and version {reference.version}'
+                )
+            if is_entered:
+                texts.setdefault(reference.name, version.content.text)
+            elif (subject, version.version) not in entered:
+                entered.add((subject, version.version))
+                todo.append((parent, reference, True))
+                todo += [(subject, further, False) for further in reversed(version.content.references)]
+            elif reference.name not in texts:  # The same schema has another name here.
+                texts[reference.name] = version.content.text
+        return texts
+
+    def _find(self, subject: str, draft: _Draft, *, with_deleted: bool = False) -> Version | None:
+        """Return the newest version of a subject with this content, or None."""
+        content = draft.content
+        id_ = self.state.id_of(subjects.split(subject)[0], content.guid)
+        versions = self.state.versions(subject, with_deleted=with_deleted)
+        for version in reversed(versions):
+            if version.id == id_:
+                return version
+        if content.kind == "AVRO" and not content.references:
+            # Java clients look up a schema whose references are resolved.
+            for version in reversed(versions):
+                if version.content.references and self.parsed(version).formatted("resolved") == content.text:
+                    return version
+        return None
+
+    def _with_metadata(self, subject: str, draft: _Draft, config: Config) -> _Draft:
+        """Return a draft with the metadata that configuration and the latest version add."""
+        latest = self.state.version(subject, LATEST)
+        content = draft.content
+        own = content.metadata or (latest.content.metadata if latest is not None else None)
+        metadata = records.merge_metadata(
+            records.merge_metadata(config.get("defaultMetadata"), own), config.get("overrideMetadata")
+        )
+        return replace(draft, content=records.make_content(content.kind, content.text, content.references, metadata))
+
+    def _compare(self, draft: _Draft, versions: Sequence[Version], config: Config) -> list[str]:
+        return compatibility.compare(draft.parsed, draft.content, versions, config, self.parsed)
+
+    # Deletions
+
+    def delete_version(self, subject: str, number: int, *, permanent: bool) -> int:
+        """Delete a version softly, or permanently after it was deleted softly, and return its number.
+
+        Raises:
+            RegistryError: there is no such version, it is in another state, or the mode or a reference forbids it.
+        """
+        version = self.state.version(subject, number, with_deleted=number != LATEST)
+        if version is None:
+            if not self.state.versions(subject, with_deleted=True):
+                raise errors.subject_not_found(subject)
+            raise errors.version_not_found(number)
+        name = f"Subject '{subject}' Version {version.version}"
+        if version.is_deleted and not permanent:
+            raise errors.not_found(40406, f"{name} was soft deleted. Set permanent=true to delete permanently")
+        self._check_writable(subject)
+        self._check_unreferenced([version], permanent=permanent)
+        if not permanent:
+            self._write(records.schema_record(records.deleted(version)))
+        elif version.is_deleted:
+            is_last = len(self.state.versions(subject, with_deleted=True)) == 1
+            self._write(records.schema_tombstone(version), *(self._settings_of(subject) if is_last else ()))
+        else:
+            raise errors.not_found(40407, f"{name} was not deleted first before being permanently deleted")
+        return version.version
+
+    def delete_subject(self, subject: str, *, permanent: bool) -> list[int]:
+        """Delete all versions of a subject softly, or permanently after that, and return their numbers.
+
+        Raises:
+            RegistryError: there is no such subject, it is in another state, or the mode or a reference forbids it.
+        """
+        live = self.state.versions(subject)
+        versions = self.state.versions(subject, with_deleted=True)
+        if not versions:
+            raise errors.subject_not_found(subject)
+        if not live and not permanent:
+            raise errors.not_found(
+                40404, f"Subject '{subject}' was soft deleted. Set permanent=true to delete permanently"
+            )
+        self._check_writable(subject)
+        self._check_unreferenced(versions if permanent else live, permanent=permanent)
+        if not permanent:
+            self._write(records.subject_record("DELETE_SUBJECT", subject, {"version": live[-1].version}))
+            return [version.version for version in live]
+        if live:
+            raise errors.not_found(40405, f"Subject '{subject}' was not deleted first before being permanently deleted")
+        tombstones = [records.schema_tombstone(version) for version in reversed(versions)]
+        self._write(*tombstones, *self._settings_of(subject))
+        return [version.version for version in versions]
+
+    def _settings_of(self, subject: str) -> Iterable[Record]:
+        """Yield the tombstones of a subject's mode and configuration, if it has them."""
+        if subject in self.state.modes:
+            yield records.subject_record("MODE", subject, None)
+        if subject in self.state.configs:
+            yield records.subject_record("CONFIG", subject, None)
+
+    def _check_writable(self, subject: str) -> None:
+        if self.mode_in_scope(subject) in _READ_ONLY:
+            raise errors.not_permitted(f"{_place(subject)} is in read-only mode")
+
+    def _check_unreferenced(self, versions: Sequence[Version], *, permanent: bool) -> None:
+        """Raise an error if other subjects refer to one of these versions, or the same subject to a single one."""
+        for version in versions:
+            for referrer in self.state.referrers(version.subject, version.version, with_deleted=permanent):
+                if len(versions) == 1 or referrer.subject != version.subject:
+                    raise errors.referenced(version.subject, version.version)
+
+    # Configuration and modes
+
+    def config(self, subject: str) -> Config | None:
+        """Return the configuration of a subject, a context or the registry, or None."""
+        config = self.state.configs.get(subject)
+        if config is None and subject not in {"", subjects.GLOBAL}:
+            return None
+        return {"compatibilityLevel": self._default_level, **(config or {})}
+
+    def config_in_scope(self, subject: str) -> Config:
+        """Return the configuration that applies to a subject."""
+        own = self.state.configs.get(subject)
+        top = self.state.configs.get("", {})
+        if own is None:
+            context = subjects.join(subjects.split(subject)[0], "")
+            own = self.state.configs.get(context) or self.state.configs.get(subjects.GLOBAL) or {}
+        else:
+            own = {**{name: top[name] for name in _INHERITED if name in top}, **own}
+        return {"compatibilityLevel": self._default_level, **own}
+
+    def update_config(self, subject: str, changes: Mapping[str, Any]) -> None:
+        """Change settings of a subject, a context or the registry. None removes a setting.
+
+        Raises:
+            RegistryError: the mode forbids it, or the subject is not valid.
+        """
+        if not subjects.is_valid(subject, allows_context=True):
+            raise errors.invalid_subject(subject)
+        self._check_writable(subject)
+        config = {**self.state.configs.get(subject, {}), **changes}
+        value = {name: setting for name, setting in config.items() if setting is not None}
+        self._write(records.subject_record("CONFIG", subject, value))
+
+    def delete_config(self, subject: str) -> Config:
+        """Delete the configuration of a subject, a context or the registry, and return it.
+
+        Raises:
+            RegistryError: there is none, or the mode forbids it.
+        """
+        config = self.config(subject)
+        if config is None:
+            raise errors.subject_not_found(subject)
+        self._check_writable(subject)
+        if subject in self.state.configs:
+            self._write(records.subject_record("CONFIG", subject, None))
+        return config
+
+    def mode(self, subject: str) -> str | None:
+        """Return the mode of a subject, a context or the registry, or None."""
+        return self.state.modes.get(subject, "READWRITE" if subject in {"", subjects.GLOBAL} else None)
+
+    def mode_in_scope(self, subject: str) -> str:
+        """Return the mode that applies to a subject."""
+        modes = self.state.modes
+        context = subjects.join(subjects.split(subject)[0], "")
+        of_context = modes.get(context) or modes.get(subjects.GLOBAL) or "READWRITE"
+        return of_context if of_context == "READONLY_OVERRIDE" else modes.get(subject, of_context)
+
+    def set_mode(self, subject: str, mode: str, *, force: bool) -> None:
+        """Set the mode of a subject, a context or the registry.
+
+        Raises:
+            RegistryError: an import would begin while there are schemas, without `force`, or the subject is not valid.
+        """
+        if not subjects.is_valid(subject, allows_context=True):
+            raise errors.invalid_subject(subject)
+        removed: list[Record] = []
+        if mode == "IMPORT" and self.mode_in_scope(subject) != "IMPORT" and not force:
+            if self.state.covered(subject, with_deleted=False):
+                raise errors.not_permitted("Cannot import since found existing subjects")
+            for name in self.state.covered(subject, with_deleted=True):
+                versions = self.state.versions(name, with_deleted=True)
+                self._check_unreferenced(versions, permanent=True)
+                removed += map(records.schema_tombstone, versions)
+            removed.append(records.subject_record("CLEAR_SUBJECT", subject, {}))
+        self._write(*removed, records.subject_record("MODE", subject, {"mode": mode}))
+
+    def delete_mode(self, subject: str, *, recursive: bool) -> str | None:
+        """Delete the mode of a subject, a context or the registry, and return it.
+
+        Args:
+            subject: The subject, `:.ctx:` for a context, or an empty string for the registry.
+            recursive: Whether to delete the modes of all subjects of the context, too.
+
+        Raises:
+            RegistryError: there is none.
+        """
+        mode = self.mode(subject)
+        if mode is None and not recursive:
+            raise errors.subject_not_found(subject)
+        names = {name for name in self.state.modes if recursive and subjects.matches(name, subject)} | {subject}
+        tombstones = [records.subject_record("MODE", name, None) for name in sorted(names & self.state.modes.keys())]
+        if tombstones:
+            self._write(*tombstones)
+        return mode
+
+
+def _is_meant(new: NewSchema, version: Version) -> bool:
+    """Return whether a registered version is what the client wants to register."""
+    return new.version in {0, LATEST, version.version} and new.id in {None, version.id}
+
+
+def _sets_metadata(config: Config) -> bool:
+    return bool(config.get("defaultMetadata") or config.get("overrideMetadata"))
+
+
+def _place(subject: str) -> str:
+    context = subjects.split(subject)[0]
+    return f"Subject {subject} in context {subjects.join(context, '')}"

@@ -1,0 +1,84 @@
+"""What the registry expects of a schema format.
+
+Each format has a module with a function `parse(text, references, *, is_new=True)`, which returns a `Parsed`.
+
+The argument `references` maps the name of each reference to its text. A name is the full name in Avro, the URI of
+`$ref` in JSON Schema, and the import path in Protobuf. References of references are included, dependencies first.
+
+With `is_new=False` the schema comes from the topic. Mistakes that are refused in new schemas only, such as an Avro
+default of the wrong type, are accepted then.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class InvalidSchemaError(ValueError):
+    """A schema's text is not valid. The message names what is wrong, and where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A name in a schema's text that another subject's schema defines."""
+
+    name: str
+    subject: str
+    version: int
+
+
+class Parsed(ABC):
+    """A parsed schema. It is immutable.
+
+    Attributes:
+        canonical: The text that is stored, which decides whether two schemas are the same.
+        normalized: The text that is stored for `normalize=true`.
+    """
+
+    canonical: str
+    normalized: str
+
+    def formatted(self, form: str) -> str:  # noqa: ARG002 - for the formats that have forms
+        """Return the text in a form: `resolved` in Avro, `serialized` in Protobuf, or else the canonical text."""
+        return self.canonical
+
+    @abstractmethod
+    def incompatibilities(self, writer: "Parsed", *, lenient: bool = False) -> list[str]:
+        """Return why a reader with this schema cannot read data of `writer`, which has the same format.
+
+        Args:
+            writer: The schema that the data is written with.
+            lenient: Whether JSON Schema's open content models may be narrowed (`compatibilityPolicy`).
+
+        Returns:
+            A sentence for each reason, and none if the schemas are compatible.
+        """
+
+    @abstractmethod
+    def decode(self, payload: bytes) -> object:
+        """Return the value of a payload, which follows the magic byte and the id, in the types of JSON.
+
+        Raises:
+            ValueError: the payload is not data of this schema.
+        """
+
+    @abstractmethod
+    def encode(self, value: object) -> bytes:
+        """Return the payload of a value, without the magic byte and the id.
+
+        Raises:
+            ValueError: the value does not fit the schema. The message names the field and the value.
+        """
+
+
+class Parse(Protocol):
+    """The function `parse` of a format's module."""
+
+    def __call__(self, text: str, references: Mapping[str, str], *, is_new: bool = True) -> Parsed:
+        """Parse a schema.
+
+        Raises:
+            InvalidSchemaError: the text is not a valid schema, or a reference is missing.
+        """
+        ...

@@ -1,0 +1,97 @@
+"""The HTTP server of a registry. Its application is loaded when the first client connects."""
+
+from __future__ import annotations
+
+import select
+from typing import TYPE_CHECKING
+
+from minibroker.config.addresses import is_loopback
+from minibroker.control.http_server import HttpServer
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker.security.tls import contexts
+    from minibroker_registry import application, broker_log, registry
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from minibroker.operations.asynchronous import AsyncOperations
+    from minibroker.security.settings import ListenerSettings
+    from minibroker_registry.registry import SchemaLog
+
+
+class RegistryServer(HttpServer):
+    """A registry. It listens once it is created, and serves from `start` to `stop`.
+
+    Args:
+        address: The host and the port, where port 0 picks a free port.
+        token: What requests must be authorized with, or None.
+        default_level: The compatibility level while none is configured.
+        tls: The settings of the listener whose certificate is used, or None for plain HTTP.
+
+    Raises:
+        ValueError: The certificate cannot be used.
+        OSError: The address cannot be bound.
+        ModuleNotFoundError: uvicorn is not installed.
+    """
+
+    purpose = "the registry"
+    option = "--registry"
+
+    def __init__(
+        self, address: tuple[str, int], token: str | None, default_level: str, tls: ListenerSettings | None = None
+    ) -> None:
+        context = None if tls is None else contexts.server_context(tls, may_ask=False)
+        super().__init__(address)
+        self.tls = context
+        self._token = token
+        self._default_level = default_level
+        self._watched_by: asyncio.AbstractEventLoop | None = None
+        self._make_log: Callable[[], SchemaLog] | None = None
+        self._broker_log: broker_log.BrokerLog | None = None
+
+    def start(self, broker: AsyncOperations, loop: asyncio.AbstractEventLoop) -> None:
+        """Serve the registry of a broker that runs on `loop`, as soon as a client connects."""
+        self._make_log = lambda: self._open_log(broker, loop)
+        self._watched_by = loop
+        loop.add_reader(self._socket, self._begin_once)
+
+    def serve(self, log: SchemaLog) -> None:
+        """Serve a registry on a topic."""
+        self._make_log = lambda: log
+        self.begin()
+
+    def has_waiting_clients(self) -> bool:
+        """Return whether a client waits for the broker's loop. Other threads call this while the loop is blocked."""
+        if self._watched_by is not None:
+            poll = select.poll()
+            poll.register(self._socket, select.POLLIN)
+            return bool(poll.poll(0))
+        return self._broker_log is not None and self._broker_log.is_waiting
+
+    def _open_log(self, broker: AsyncOperations, loop: asyncio.AbstractEventLoop) -> broker_log.BrokerLog:
+        self._broker_log = broker_log.BrokerLog(broker, loop)
+        return self._broker_log
+
+    def _begin_once(self) -> None:
+        self._stop_watching()
+        self.begin()
+
+    def _stop_watching(self) -> None:
+        if self._watched_by is not None:
+            self._watched_by.remove_reader(self._socket)
+            self._watched_by = None
+
+    async def stop(self) -> None:
+        """Answer the waiting requests and stop serving. Runs on the broker's loop without blocking it."""
+        self._stop_watching()
+        await super().stop()
+
+    def make_app(self) -> application.Application:
+        """Return the application of a registry whose state is empty until the first request."""
+        assert self._make_log is not None
+        own_host = self.host if self._token is None and is_loopback(self.host) else None
+        served = registry.Registry(self._make_log(), self._default_level)
+        return application.Application(served, self._token, own_host)

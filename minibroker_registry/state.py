@@ -1,0 +1,204 @@
+"""The state of a registry, which follows from the records of its topic alone."""
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from minibroker_registry import subjects
+from minibroker_registry.records import Config, Content, Record, Version, deleted, read_version
+
+_logger: Final = logging.getLogger(__name__)
+_READ_ERRORS: Final = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+"""What reading a record of another program can raise."""
+
+
+class _Context:
+    """The ids of a context.
+
+    Attributes:
+        versions: The versions of each id, by subject and version.
+        ids: The id of each guid.
+    """
+
+    def __init__(self) -> None:
+        self.versions: dict[int, dict[tuple[str, int], Version]] = {}
+        self.ids: dict[str, int] = {}
+
+
+class State:
+    """Subjects with their versions, configurations and modes.
+
+    Configurations and modes are kept by subject: by a qualified name, by `:.ctx:` for a context, and by an empty string
+    for the registry.
+
+    Args:
+        greatest_ids: The greatest id of each context that an earlier state has used, which clients may remember.
+    """
+
+    def __init__(self, greatest_ids: Mapping[str, int] | None = None) -> None:
+        self.configs: dict[str, Config] = {}
+        self.modes: dict[str, str] = {}
+        self._subjects: dict[str, dict[int, Version]] = {}
+        self._greatest_ids = dict(greatest_ids or {})
+        self._contexts: dict[str, _Context] = {subjects.DEFAULT_CONTEXT: _Context()}
+        self._referrers: dict[tuple[str, int], dict[tuple[str, int], Version]] = {}
+        self._apply: Mapping[str, Callable[[Mapping[str, Any], Mapping[str, Any] | None, int], None]] = {
+            "SCHEMA": self._apply_schema,
+            "DELETE_SUBJECT": self._apply_delete_subject,
+            "CLEAR_SUBJECT": self._apply_clear_subject,
+            "CONFIG": self._apply_config,
+            "MODE": self._apply_mode,
+            "CONTEXT": self._apply_context,
+            "NOOP": lambda key, value, timestamp: None,  # noqa: ARG005 - it has no effect
+            "ASSOC": lambda key, value, timestamp: None,  # noqa: ARG005 - associations are not supported
+        }
+
+    def apply(self, record: Record) -> None:
+        """Apply a record of the topic. A record that cannot be understood is skipped, and logged."""
+        try:
+            key = json.loads(record.key)
+            # Karapace writes an empty value in the place of null.
+            value = json.loads(record.value) if record.value else None
+            self._apply[key["keytype"]](key, value, record.timestamp)
+        except _READ_ERRORS as error:
+            _logger.warning("a record of the schema topic was skipped: %r with the key %.200r", error, record.key)
+
+    def subjects(self, prefix: str, *, with_deleted: bool) -> list[str]:
+        """Return the subjects that match a prefix, sorted."""
+        return sorted(
+            subject
+            for subject, versions in self._subjects.items()
+            if subjects.matches(subject, prefix)
+            and (with_deleted or any(not version.is_deleted for version in versions.values()))
+        )
+
+    def covered(self, scope: str, *, with_deleted: bool) -> list[str]:
+        """Return the subjects of a context if `scope` names a context, or else the subject itself if it exists."""
+        named = self.subjects(scope, with_deleted=with_deleted)
+        return named if not subjects.split(scope)[1] else [scope] if scope in named else []
+
+    def versions(self, subject: str, *, with_deleted: bool = False) -> list[Version]:
+        """Return the versions of a subject, in their order."""
+        found = self._subjects.get(subject, {})
+        return [found[number] for number in sorted(found) if with_deleted or not found[number].is_deleted]
+
+    def version(self, subject: str, number: int, *, with_deleted: bool = False) -> Version | None:
+        """Return a version of a subject, the latest one for -1, or None."""
+        if number < 0:
+            return next(reversed(self.versions(subject, with_deleted=with_deleted)), None)
+        version = self._subjects.get(subject, {}).get(number)
+        return version if version is not None and (with_deleted or not version.is_deleted) else None
+
+    def contexts(self) -> list[str]:
+        """Return the names of all contexts."""
+        return sorted(self._contexts)
+
+    def has_context(self, context: str) -> bool:
+        """Return whether a context has a record or a schema."""
+        return context in self._contexts
+
+    def greatest_id(self, context: str) -> int:
+        """Return the greatest id that was ever used in a context."""
+        return self._greatest_ids.get(context, 0)
+
+    def greatest_ids(self) -> Mapping[str, int]:
+        """Return the greatest id of each context, for a state that begins anew."""
+        return self._greatest_ids
+
+    def versions_of_id(self, context: str, id_: int) -> list[Version]:
+        """Return all versions with an id, softly deleted ones included, by subject and version."""
+        return [version for _, version in sorted(self._context(context).versions.get(id_, {}).items())]
+
+    def id_of(self, context: str, guid: str) -> int | None:
+        """Return the id of a content in a context, or None."""
+        return self._context(context).ids.get(guid)
+
+    def content_of_guid(self, guid: str) -> Iterator[tuple[str, int, Content]]:
+        """Yield the context, the id and the content of a guid in each context that has it."""
+        for name in self.contexts():
+            id_ = self.id_of(name, guid)
+            if id_ is not None:
+                yield name, id_, self.versions_of_id(name, id_)[0].content
+
+    def referrers(self, subject: str, version: int, *, with_deleted: bool = False) -> list[Version]:
+        """Return the versions whose schemas refer to this one."""
+        return [
+            referrer
+            for referrer in self._referrers.get((subject, version), {}).values()
+            if with_deleted or not referrer.is_deleted
+        ]
+
+    def _context(self, name: str) -> _Context:
+        return self._contexts.get(name) or _Context()
+
+    def _apply_schema(self, key: Mapping[str, Any], value: Mapping[str, Any] | None, timestamp: int) -> None:
+        subject, number = subjects.normalize(key["subject"]), key["version"]
+        if value is None:
+            self._remove(subject, number)
+        else:
+            self._put(read_version({**value, "subject": subject, "version": number}, timestamp))
+
+    def _put(self, version: Version) -> None:
+        self._remove(version.subject, version.version)
+        place = (version.subject, version.version)
+        name = subjects.split(version.subject)[0]
+        context = self._contexts.setdefault(name, _Context())
+        self._greatest_ids[name] = max(self.greatest_id(name), version.id)
+        context.versions.setdefault(version.id, {})[place] = version
+        context.ids[version.content.guid] = version.id
+        self._subjects.setdefault(version.subject, {})[version.version] = version
+        for target in version.references():
+            self._referrers.setdefault(target, {})[place] = version
+
+    def _remove(self, subject: str, number: int) -> None:
+        versions = self._subjects.get(subject, {})
+        version = versions.pop(number, None)
+        if version is None:
+            return
+        if not versions:
+            del self._subjects[subject]
+        context = self._context(subjects.split(subject)[0])
+        same = context.versions[version.id]
+        del same[subject, number]
+        if not same:
+            del context.versions[version.id]
+            if context.ids.get(version.content.guid) == version.id:
+                del context.ids[version.content.guid]
+        for target in version.references():
+            self._referrers.get(target, {}).pop((subject, number), None)
+
+    def _apply_delete_subject(self, key: Mapping[str, Any], value: Mapping[str, Any] | None, timestamp: int) -> None:
+        del timestamp
+        if value is not None:
+            for version in self.versions(subjects.normalize(key["subject"])):
+                if version.version <= value["version"]:
+                    self._put(deleted(version))
+
+    def _apply_clear_subject(self, key: Mapping[str, Any], value: Mapping[str, Any] | None, timestamp: int) -> None:
+        del timestamp
+        if value is not None:
+            for subject in self.covered(subjects.normalize(key.get("subject") or ""), with_deleted=True):
+                for version in self.versions(subject, with_deleted=True):
+                    self._remove(subject, version.version)
+
+    def _apply_config(self, key: Mapping[str, Any], value: Mapping[str, Any] | None, timestamp: int) -> None:
+        del timestamp
+        subject = subjects.normalize(key.get("subject") or "")
+        if value is None:
+            self.configs.pop(subject, None)
+        else:
+            self.configs[subject] = {name: item for name, item in value.items() if name != "subject"}
+
+    def _apply_mode(self, key: Mapping[str, Any], value: Mapping[str, Any] | None, timestamp: int) -> None:
+        del timestamp
+        subject = subjects.normalize(key.get("subject") or "")
+        if value is None:
+            self.modes.pop(subject, None)
+        else:
+            self.modes[subject] = value["mode"]
+
+    def _apply_context(self, key: Mapping[str, Any], value: Mapping[str, Any] | None, timestamp: int) -> None:
+        del timestamp
+        if value is not None:
+            self._contexts.setdefault(key["context"], _Context())

@@ -1,0 +1,41 @@
+"""The image as a schema registry: in the broker's container, and in the place of Confluent's image."""
+
+import json
+import urllib.request
+from collections.abc import Callable
+
+from tests.docker.boxes import Container
+from tests.patience import PATIENCE_S
+
+Boxes = Callable[..., Container]
+_SCHEMA = json.dumps({"schema": '"string"'}).encode()
+
+
+def asked(port: int, path: str, body: bytes | None = None) -> object:
+    """Ask a registry; returns the content of its answer."""
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+        content: object = json.load(answer)
+        return content
+
+
+def wait_until_healthy(box: Container) -> None:
+    box.wait_until(lambda: box.inspect("{{.State.Health.Status}}") == "healthy", "it is healthy")
+
+
+def test_a_broker_and_a_registry_of_its_own_container_share_the_schemas(boxes: Boxes) -> None:
+    advertised = "PLAINTEXT://kafka:9092"
+    broker = boxes(environment={"KAFKA_ADVERTISED_LISTENERS": advertised, "MINIBROKER_REGISTRY": "8081"}, ports=[8081])
+    broker.wait_for("Kafka Server started")
+    store = {"SCHEMA_REGISTRY_KAFKASTORE_BOOTSTRAP_SERVERS": advertised}
+    registry = boxes("--add-host", f"kafka:{broker.address}", environment=store, ports=[8081])
+    registry.wait_for("minibroker registry ready")
+    wait_until_healthy(broker)
+    wait_until_healthy(registry)
+    inside, apart = (box.port(8081) for box in (broker, registry))
+    assert asked(inside, "/subjects/a/versions", _SCHEMA) == {"id": 1}
+    assert asked(apart, "/subjects") == ["a"]
+    assert asked(apart, "/subjects/b/versions", _SCHEMA) == {"id": 1}
+    assert asked(inside, "/subjects") == ["a", "b"]
+    assert registry.execute(["curl", "-f", "http://localhost:8081/subjects"]).stdout == '["a","b"]'
+    assert registry.stop() == 0
