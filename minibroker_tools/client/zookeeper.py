@@ -9,11 +9,12 @@ from typing import Any, Final
 from urllib import parse
 
 from minibroker.security.sasl.scram import ScramCredential
-from minibroker_protocol.lazy_imports import lazy
 from minibroker_tools.output import compact_json
 
-with lazy:
-    from kazoo import client as kazoo_client  # type: ignore[import-untyped] # it has no types
+try:
+    from kazoo.client import KazooClient  # type: ignore[import-untyped] # it has no types
+except ModuleNotFoundError:
+    KazooClient = None
 
 _CONNECT_TIMEOUT_S: Final = 0.5
 _START_TIMEOUT_S: Final = 30.0
@@ -77,14 +78,10 @@ class ZooKeeperTree:
 @contextlib.contextmanager
 def connect(servers: str) -> Generator[ZooKeeperTree | None]:
     """Connect to the ZooKeeper at HOST:PORT,...[/CHROOT]. Yield None if none answers or kazoo is not installed."""
-    if not any(map(is_open, servers.partition("/")[0].split(","))):
+    if KazooClient is None or not any(map(is_open, servers.partition("/")[0].split(","))):
         yield None
         return
-    try:
-        client: Any = kazoo_client.KazooClient(servers)
-    except ModuleNotFoundError:
-        yield None
-        return
+    client: Any = KazooClient(servers)
     client.start_async().wait(_START_TIMEOUT_S)
     try:
         yield ZooKeeperTree(client) if client.connected else None

@@ -11,13 +11,16 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from types import FrameType
 from typing import Any, Final, TypeVar, cast
 
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import TopicPartition
 from minibroker_tools.client.settings import Settings, load_properties
-from minibroker_tools.client.zookeeper import connect, is_open
 from minibroker_tools.failures import ApiError, ToolError
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import write_error_line
+
+with lazy:
+    from minibroker_tools.client import zookeeper as zookeeper_tree
 
 NameT = TypeVar("NameT", int, str)
 
@@ -59,7 +62,7 @@ def local_broker(zookeeper: str, properties: Mapping[str, str] | None = None) ->
     Brokers that are registered in ZooKeeper come first, then a broker on this machine.
     """
     if LOCAL_BROKER not in os.environ:
-        with connect(zookeeper) as tree:
+        with zookeeper_tree.connect(zookeeper) as tree:
             protocol = (properties or {}).get("security.protocol", "PLAINTEXT").upper()
             registered = [] if tree is None else tree.bootstrap_servers(protocol)
         if registered:
@@ -82,9 +85,9 @@ def _find_local_broker(zookeeper: str, properties: Mapping[str, str] | None) -> 
     """
     host = zookeeper.partition(",")[0].partition("/")[0].rpartition(":")[0]
     names = (host, *HOSTS_IN_COMPOSE_FILES) if host and host not in _LOCAL_HOSTS else ()
-    if is_open(_LOCAL_ADDRESS):
+    if zookeeper_tree.is_open(_LOCAL_ADDRESS):
         return _LOCAL_ADDRESS
-    for address in filter(is_open, (f"{name}:{port}" for name in names for port in _PORTS)):
+    for address in filter(zookeeper_tree.is_open, (f"{name}:{port}" for name in names for port in _PORTS)):
         with (
             contextlib.suppress(ToolError),
             Cluster(Settings(address, properties), timeout=_CONNECT_TIMEOUT_S) as cluster,

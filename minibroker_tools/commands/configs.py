@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.configs import ConfigEntry, alter_configs, describe_configs, list_resources
 from minibroker_tools.client.settings import load_properties
-from minibroker_tools.client.zookeeper import connect
 from minibroker_tools.commands.common import add_connection, cluster_of, java_text
 from minibroker_tools.commands.user_configs import (
     SCRAM_MECHANISMS,
@@ -20,6 +20,9 @@ from minibroker_tools.commands.user_configs import (
 from minibroker_tools.failures import ApiError, ToolError, UsageError
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import write_line
+
+with lazy:
+    from minibroker_tools.client import zookeeper as zookeeper_tree
 
 RESOURCES: Final = {"topics": 2, "brokers": 4, "broker-loggers": 8, "client-metrics": 16, "groups": 32}
 """The resource type in DescribeConfigs for each entity type."""
@@ -114,7 +117,7 @@ def _alter_before_brokers(values: Values, entities: Sequence[Entity]) -> bool:
     added, deleted = (_parse_added(values), _parse_deleted(values)) if values.has("alter") else ({}, [])
     if [entity.kind for entity in entities] != ["users"] or not SCRAM_MECHANISMS.keys() & {*added, *deleted}:
         return False
-    with connect(values.text("zookeeper") or "") as tree:
+    with zookeeper_tree.connect(values.text("zookeeper") or "") as tree:
         if tree is None or tree.has_brokers():
             return False
         user = entities[0].name or ""

@@ -27,11 +27,11 @@ from minibroker_protocol.messages.scram_credentials import (
     UserName,
 )
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.zookeeper import ZooKeeperTree
 from minibroker_tools.failures import ToolError, check_all, error_code, raise_if_failed
 from minibroker_tools.output import write_line
 
 if TYPE_CHECKING:
+    from minibroker_tools.client.zookeeper import ZooKeeperTree
     from minibroker_tools.commands.configs import Entity
 
 SCRAM_MECHANISMS: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
@@ -74,7 +74,7 @@ def alter_scram(cluster: Cluster, user: str, added: Mapping[str, str], deleted: 
     check_all(cluster.ask_controller(request).results)
 
 
-def store_scram(tree: ZooKeeperTree, user: str, added: Mapping[str, str], deleted: Sequence[str]) -> None:
+def store_scram(tree: "ZooKeeperTree", user: str, added: Mapping[str, str], deleted: Sequence[str]) -> None:
     """Set and delete the SCRAM credentials of a user in ZooKeeper.
 
     Raises:
