@@ -274,6 +274,7 @@ async def test_users_that_were_written_to_zookeeper_can_log_in(
         for name, data in (("empty", b""), ("quota", b'{"version":1,"config":{"producer_byte_rate":"1"}}')):
             await asyncio.to_thread(client.create, f"/config/users/{name}", data)
         await asyncio.to_thread(client.stop)
+        client.close()
         broker = Broker(listen="127.0.0.1:0", data_dir=str(tmp_path), timeout=PATIENCE_S)
         broker.asynchronous.owns_loop = True
         held = await meet(broker, [f"zookeeper://{servers}"], "127.0.0.1:0", asyncio.Event(), lambda _: None)
