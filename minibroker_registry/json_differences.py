@@ -211,7 +211,7 @@ class _Comparison:
             yield from self._compare_at(f"properties/{name}", before, member)
         for name, member in old.properties.items():
             if name not in new.properties:
-                yield from self._compare_removed(name, member, new)
+                yield from self._compare_removed("PROPERTY", f"properties/{name}", member, new, name)
         for name, names in new.dependencies.items():
             before_names = old.dependencies.get(name)
             if before_names is None or not names <= before_names:
@@ -242,18 +242,25 @@ class _Comparison:
         if name in new.required and not member.has_default:
             yield "REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL", path
 
-    def _compare_removed(self, name: str, member: Node, new: Node) -> Iterator[_Finding]:
-        """Compare a property that only the old schema has with what the new one allows in its place."""
-        path = f"properties/{name}"
+    def _compare_removed(self, word: str, path: str, removed: Node, new: Node, name: str | None) -> Iterator[_Finding]:
+        """Compare a property or an item that only the old schema has with what the new one allows in its place.
+
+        Args:
+            word: PROPERTY or ITEM, the start of the findings' names.
+            path: The place of the property or item.
+            removed: Its schema.
+            new: The new schema that lacks it.
+            name: The name of the property, or None for an item.
+        """
         if _is_open(new):
             return
         allowed = _find_cover(new, name)
         if allowed is not None:
-            if self.compare(member, allowed):
-                yield from self._compare_at(path, member, allowed)
-                yield "PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path
-        elif member.kind != "never":
-            yield "PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL", path
+            if self.compare(removed, allowed):
+                yield from self._compare_at(path, removed, allowed)
+                yield f"{word}_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path
+        elif removed.kind != "never":
+            yield f"{word}_REMOVED_FROM_CLOSED_CONTENT_MODEL", path
 
     def _compare_arrays(self, old: Node, new: Node) -> Iterator[_Finding]:
         yield from self._compare_at("items", old.items, new.items)
@@ -263,7 +270,7 @@ class _Comparison:
         for index, item in enumerate(new.positions[common:], common):
             yield from self._compare_added_item(f"items/{index}", item, old)
         for index, item in enumerate(old.positions[common:], common):
-            yield from self._compare_removed_item(f"items/{index}", item, new)
+            yield from self._compare_removed("ITEM", f"items/{index}", item, new, None)
         yield from self._compare_additional("Items", "ITEMS", old, new)
         if new.is_unique and not old.is_unique:
             yield "UNIQUE_ITEMS_ADDED", "uniqueItems"
@@ -277,17 +284,6 @@ class _Comparison:
         if allowed is not None and self.compare(allowed, item):
             yield from self._compare_at(path, allowed, item)
             yield "ITEM_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path
-
-    def _compare_removed_item(self, path: str, item: Node, new: Node) -> Iterator[_Finding]:
-        if _is_open(new):
-            return
-        allowed = _find_cover(new, None)
-        if allowed is not None:
-            if self.compare(item, allowed):
-                yield from self._compare_at(path, item, allowed)
-                yield "ITEM_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path
-        elif item.kind != "never":
-            yield "ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL", path
 
     def _compare_additional(self, word: str, name: str, old: Node, new: Node) -> Iterator[_Finding]:
         """Compare what is allowed besides the properties or items that the schemas name."""

@@ -188,8 +188,8 @@ def _view(registry: Registry, version: Version, request: Request) -> dict[str, A
 @_serve("POST", "subjects/{subject}/versions")
 def _register(registry: Registry, request: Request) -> object:
     version = registry.register(request.subject, _new_schema(request), normalize=request.flag("normalize"))
-    # The text is left out: clients take a text in the answer for one that the registry has changed, and Python's reads
-    # that of a Protobuf schema as a descriptor.
+    # Clients believe that the registry has changed a schema if the answer has its text. The one for Python also expects
+    # a descriptor in place of a Protobuf schema's text.
     extra = {"version": version.version, "guid": version.content.guid} if request.is_lenient else {}
     return {"id": version.id, **extra}
 
