@@ -52,6 +52,6 @@ class AvroSchema(Parsed):
         """Return the value of a payload (see `avro_data.decode`)."""
         return avro_data.decode(self.root, payload)
 
-    def encode(self, value: object) -> bytes:
+    def encode(self, value: object, message: str | None = None) -> bytes:  # noqa: ARG002 - for Protobuf
         """Return the payload of a value (see `avro_data.encode`)."""
         return avro_data.encode(self.root, cast("avro_data.Data", value))

@@ -1,10 +1,12 @@
 """The schema formats. Their modules are loaded with the first schema of the format, since they need large packages."""
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from minibroker_registry import subjects
 from minibroker_registry.errors import INVALID_SCHEMA, unprocessable
+from minibroker_registry.records import Version
 from minibroker_registry.schema import InvalidSchemaError, Parse, Parsed, Reference
 
 _MODULES: Final = {"AVRO": "avro", "JSON": "json_schema", "PROTOBUF": "protobuf"}
@@ -49,6 +51,16 @@ class Formats:
             self._keep((kind, parsed.canonical, key[2], False), parsed)
         return parsed
 
+    def parse_version(self, version: Version, find: "FindVersion") -> Parsed:
+        """Parse the schema of a registered version.
+
+        Raises:
+            InvalidSchemaError: the schema is not valid, or a reference does not exist.
+        """
+        content = version.content
+        references = resolve_references(version.subject, content.references, find)
+        return self.parse(content.kind, content.text, references, is_new=False)
+
     def _keep(self, key: _Key, parsed: Parsed) -> None:
         if key not in self._parsed:
             self._parsed[key] = parsed
@@ -57,6 +69,43 @@ class Formats:
             oldest = next(iter(self._parsed))
             del self._parsed[oldest]
             self._size -= _size_of(oldest)
+
+
+FindVersion = Callable[[str, int], Version | None]
+"""Returns a version of a subject, softly deleted ones included, or None."""
+
+
+def resolve_references(parent: str, references: Iterable[Reference], find: FindVersion) -> dict[str, str]:
+    """Return the texts of references by name, those of references of references first.
+
+    Args:
+        parent: The subject whose context holds for references without one.
+        references: The references.
+        find: Returns a version that is referred to.
+
+    Raises:
+        InvalidSchemaError: a reference does not exist.
+    """
+    texts: dict[str, str] = {}
+    entered: set[tuple[str, int]] = set()
+    todo = [(parent, reference, False) for reference in reversed(list(references))]
+    while todo:
+        parent, reference, is_entered = todo.pop()
+        subject = subjects.qualify(reference.subject, parent)
+        version = find(subject, reference.version)
+        if version is None:
+            raise InvalidSchemaError(
+                f'No schema reference found for subject "{subject}" and version {reference.version}'
+            )
+        if is_entered:
+            texts.setdefault(reference.name, version.content.text)
+        elif (subject, version.version) not in entered:
+            entered.add((subject, version.version))
+            todo.append((parent, reference, True))
+            todo += [(subject, further, False) for further in reversed(version.content.references)]
+        elif reference.name not in texts:  # The same schema has another name here.
+            texts[reference.name] = version.content.text
+    return texts
 
 
 def _size_of(key: _Key) -> int:

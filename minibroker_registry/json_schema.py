@@ -66,7 +66,7 @@ class JsonSchema(Parsed):
         self._validator.check(value, len(payload))
         return value
 
-    def encode(self, value: object) -> bytes:
+    def encode(self, value: object, message: str | None = None) -> bytes:  # noqa: ARG002 - for Protobuf
         """Return the payload of a value, if it is valid (see `Parsed`)."""
         try:
             text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from minibroker_registry import compatibility, errors, records, subjects
-from minibroker_registry.formats import Formats, invalid_schema
+from minibroker_registry.formats import Formats, invalid_schema, resolve_references
 from minibroker_registry.records import Config, Content, Metadata, Record, Version
 from minibroker_registry.schema import InvalidSchemaError, Parsed, Reference
 from minibroker_registry.state import State
@@ -220,8 +220,7 @@ class Registry:
         """
         content = version.content
         try:
-            texts = self._resolve(version.subject, content.references)
-            return self._formats.parse(content.kind, content.text, texts, is_new=False)
+            return self._formats.parse_version(version, self.state.referenced)
         except InvalidSchemaError as error:
             raise invalid_schema(content.kind, content.text, content.references, error) from None
 
@@ -233,7 +232,7 @@ class Registry:
             new = replace(new, kind=content.kind, text=content.text, references=content.references)
         references = tuple(self._pin(subject, reference) for reference in new.references)
         try:
-            texts = self._resolve(subject, references)
+            texts = resolve_references(subject, references, self.state.referenced)
             parsed = self._formats.parse(new.kind, new.text, texts, is_new=is_new)
         except InvalidSchemaError as error:
             raise invalid_schema(new.kind, new.text, new.references, error) from None
@@ -247,33 +246,6 @@ class Registry:
         if reference.version == LATEST:
             version = self.state.version(subjects.qualify(reference.subject, parent), LATEST)
         return reference if version is None else replace(reference, version=version.version)
-
-    def _resolve(self, parent: str, references: Iterable[Reference]) -> dict[str, str]:
-        """Return the texts of references by name, those of references of references first.
-
-        Raises:
-            InvalidSchemaError: a reference does not exist.
-        """
-        texts: dict[str, str] = {}
-        entered: set[tuple[str, int]] = set()
-        todo = [(parent, reference, False) for reference in reversed(list(references))]
-        while todo:
-            parent, reference, is_entered = todo.pop()
-            subject = subjects.qualify(reference.subject, parent)
-            version = self.state.version(subject, reference.version, with_deleted=True)
-            if version is None:
-                raise InvalidSchemaError(
-                    f'No schema reference found for subject "{subject}" and version {reference.version}'
-                )
-            if is_entered:
-                texts.setdefault(reference.name, version.content.text)
-            elif (subject, version.version) not in entered:
-                entered.add((subject, version.version))
-                todo.append((parent, reference, True))
-                todo += [(subject, further, False) for further in reversed(version.content.references)]
-            elif reference.name not in texts:  # The same schema has another name here.
-                texts[reference.name] = version.content.text
-        return texts
 
     def _find(self, subject: str, draft: _Draft, *, with_deleted: bool = False) -> Version | None:
         """Return the newest version of a subject with this content, or None."""

@@ -64,8 +64,12 @@ class Parsed(ABC):
         """
 
     @abstractmethod
-    def encode(self, value: object) -> bytes:
+    def encode(self, value: object, message: str | None = None) -> bytes:
         """Return the payload of a value, without the magic byte and the id.
+
+        Args:
+            value: The value.
+            message: The name of the message in a Protobuf schema. It is the first one by default.
 
         Raises:
             ValueError: the value does not fit the schema. The message names the field and the value.

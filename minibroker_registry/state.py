@@ -90,6 +90,10 @@ class State:
         version = self._subjects.get(subject, {}).get(number)
         return version if version is not None and (with_deleted or not version.is_deleted) else None
 
+    def referenced(self, subject: str, number: int) -> Version | None:
+        """Return a version of a subject, softly deleted or not, or None."""
+        return self.version(subject, number, with_deleted=True)
+
     def contexts(self) -> list[str]:
         """Return the names of all contexts."""
         return sorted(self._contexts)

@@ -1,0 +1,107 @@
+"""Schemas of a registry at a URL."""
+
+import base64
+import contextlib
+import http.client
+import json
+import ssl
+import uuid
+from typing import Any, Final
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
+
+from minibroker_registry import records
+from minibroker_registry.formats import Formats
+from minibroker_registry.records import Version
+from minibroker_registry.schema import Parsed
+
+_PATIENCE_S: Final = 10.0
+_OK: Final = 200
+
+
+class HttpSource:
+    """A `SchemaSource` that asks a registry. What it has read of ids, guids and versions is kept.
+
+    Args:
+        url: The registry's URL. Its user information is sent as Basic authorization, and shown nowhere.
+        auth: USER:PASSWORD for Basic authorization, or else a bearer token.
+        tls: How the server's certificate is verified, if not by the certificates of the system.
+
+    Attributes:
+        url: The URL without user information.
+
+    Raises:
+        ValueError: the URL is not one of HTTP.
+    """
+
+    def __init__(self, url: str, auth: str | None = None, tls: ssl.SSLContext | None = None) -> None:
+        try:
+            parts = urlsplit(url)
+            self._address = parts.hostname, parts.port
+        except ValueError:
+            parts = urlsplit("")
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise ValueError("The URL of the registry is not http://HOST:PORT or https://HOST:PORT")
+        if parts.username is not None:
+            auth = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        self.url = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])).rstrip("/")
+        self._path = parts.path.rstrip("/")
+        self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        if auth is not None:
+            basic = base64.b64encode(auth.encode()).decode()
+            self._headers["Authorization"] = f"Basic {basic}" if ":" in auth else f"Bearer {auth}"
+        self._tls = (tls or ssl.create_default_context()) if parts.scheme == "https" else None
+        self._formats = Formats()
+        self._versions: dict[str, Version] = {}
+
+    def by_id(self, id_: int, /) -> Parsed:
+        """Return the schema with an id."""
+        return self._parse(self._kept(f"/schemas/ids/{id_}?referenceFormat=qualified"))
+
+    def by_guid(self, guid: uuid.UUID, /) -> Parsed:
+        """Return the schema with a guid."""
+        return self._parse(self._kept(f"/schemas/guids/{guid}?referenceFormat=qualified"))
+
+    def latest(self, subject: str, /) -> tuple[int, Parsed]:
+        """Return the id and the schema of the latest version of a subject."""
+        version = self._ask(f"/subjects/{quote(subject, safe='')}/versions/latest")
+        return version.id, self._parse(version)
+
+    def _parse(self, version: Version) -> Parsed:
+        return self._formats.parse_version(version, self._referenced)
+
+    def _referenced(self, subject: str, number: int) -> Version:
+        return self._kept(f"/subjects/{quote(subject, safe='')}/versions/{number}?deleted=true")
+
+    def _kept(self, path: str) -> Version:
+        version = self._versions.get(path)
+        if version is None:
+            version = self._versions[path] = self._ask(path)
+        return version
+
+    def _ask(self, path: str) -> Version:
+        """Return the schema at a path.
+
+        Raises:
+            LookupError: the registry refuses the request, does not answer, or answers something else.
+        """
+        host, port = self._address
+        assert host is not None
+        connection = (
+            http.client.HTTPConnection(host, port, timeout=_PATIENCE_S)
+            if self._tls is None
+            else http.client.HTTPSConnection(host, port, timeout=_PATIENCE_S, context=self._tls)
+        )
+        status = _OK
+        try:
+            with contextlib.closing(connection):
+                connection.request("GET", self._path + path, headers=self._headers)
+                response = connection.getresponse()
+                status = response.status
+                answer: dict[str, Any] = json.loads(response.read())
+            if status == _OK:
+                return records.read_version({"subject": "", "version": 0, "id": 0, **answer}, 0)
+            raise LookupError(f"The registry at {self.url} answered {status}: {answer['message']}")
+        except (OSError, http.client.HTTPException) as error:
+            raise LookupError(f"The registry at {self.url} cannot be asked: {error!r}") from None
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise LookupError(f"The registry at {self.url} answered {status}, and no schema") from None

@@ -1,0 +1,176 @@
+"""Values and keys with a schema id: decoding and encoding them with the schemas of a registry."""
+
+import struct
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
+
+from minibroker_protocol.lazy_imports import lazy
+from minibroker_registry import subjects
+from minibroker_registry.formats import Formats
+from minibroker_registry.records import Record
+from minibroker_registry.schema import InvalidSchemaError, Parsed
+from minibroker_registry.state import State
+
+with lazy:
+    from minibroker_storage import installation_hints
+
+_ID: Final = 0
+_GUID: Final = 1
+_ID_SIZE: Final = 5
+_GUID_SIZE: Final = 17
+_LATEST: Final = -1
+Headers = Iterable[tuple[str, bytes | None]]
+
+
+class UndecodableError(ValueError):
+    """A value cannot be decoded or encoded. The message is a sentence that says why."""
+
+
+class SchemaSource(Protocol):
+    """Where schemas come from.
+
+    Each method raises LookupError if there is no such schema or the source does not answer, and InvalidSchemaError if
+    the schema is not valid.
+    """
+
+    def by_id(self, id_: int, /) -> Parsed:
+        """Return the schema with an id."""
+        ...
+
+    def by_guid(self, guid: uuid.UUID, /) -> Parsed:
+        """Return the schema with a guid."""
+        ...
+
+    def latest(self, subject: str, /) -> tuple[int, Parsed]:
+        """Return the id and the schema of the latest version of a subject."""
+        ...
+
+
+class Values:
+    """Decodes and encodes values with the schemas of a source. Sources cache parsed schemas."""
+
+    def __init__(self, source: SchemaSource) -> None:
+        self._source = source
+
+    @staticmethod
+    def has_schema(data: bytes | None, headers: Headers = (), *, is_key: bool = False) -> bool:
+        """Return whether a value begins like one with a schema id, or has a header for it."""
+        return _find_id(data or b"", headers, is_key=is_key) is not None
+
+    def decode(self, data: bytes | None, headers: Headers = (), *, is_key: bool = False) -> object:
+        """Return a value in the types of JSON. A null value is None.
+
+        Args:
+            data: The value or key of a record.
+            headers: The record's headers, of which `__value_schema_id` or `__key_schema_id` may name the schema.
+            is_key: Whether it is the key.
+
+        Raises:
+            UndecodableError: the value has no schema id, the schema is not known, or the payload does not fit it.
+        """
+        if data is None:
+            return None
+        located = _find_id(data, headers, is_key=is_key)
+        if located is None:
+            raise UndecodableError(f"The {'key' if is_key else 'value'} does not begin with a schema id")
+        carrier, rest = located
+        id_, size = _read_id(carrier)
+        name = f"id {id_}" if isinstance(id_, int) else f"guid {id_}"
+        try:
+            schema = self._source.by_id(id_) if isinstance(id_, int) else self._source.by_guid(id_)
+            return schema.decode(carrier[size:] + rest)
+        except (LookupError, ModuleNotFoundError, InvalidSchemaError) as error:
+            raise _unusable(error, f"the schema with the {name}") from None
+        except ValueError as error:
+            raise UndecodableError(f"The payload does not fit the schema with the {name}: {error}") from None
+
+    def encode(self, value: object, subject: str, *, message: str | None = None) -> bytes:
+        """Return a value with the id of a subject's latest schema before it.
+
+        Args:
+            value: The value, in the types of JSON.
+            subject: The subject.
+            message: The name of the message in a Protobuf schema. It is the first one by default.
+
+        Raises:
+            UndecodableError: the subject has no schema, or the schema cannot be used.
+            ValueError: the value does not fit the schema. The message names the field.
+        """
+        try:
+            id_, schema = self._source.latest(subject)
+            return struct.pack(">bi", _ID, id_) + schema.encode(value, message)
+        except (LookupError, ModuleNotFoundError, InvalidSchemaError) as error:
+            raise _unusable(error, f"the latest schema of the subject {subject!r}") from None
+
+
+def _unusable(error: Exception, schema: str) -> UndecodableError:
+    if isinstance(error, ModuleNotFoundError):
+        return UndecodableError(f"To use {schema}, {installation_hints.missing(error.name, 'registry')}")
+    if isinstance(error, InvalidSchemaError):
+        return UndecodableError(f"{schema.capitalize()} is not valid: {error}")
+    return UndecodableError(str(error))
+
+
+def _find_id(data: bytes, headers: Headers, *, is_key: bool) -> tuple[bytes, bytes] | None:
+    """Return the bytes that begin with a schema id, and those that follow them elsewhere, or None."""
+    name = "__key_schema_id" if is_key else "__value_schema_id"
+    header = next((value for key, value in reversed([*headers]) if key == name), None)
+    if header:
+        return header, data
+    return (data, b"") if data[:1] == b"\0" and len(data) >= _ID_SIZE else None
+
+
+def _read_id(carrier: bytes) -> tuple[int | uuid.UUID, int]:
+    """Return an id or a guid and its size. In a header, the message indexes of Protobuf follow.
+
+    Raises:
+        UndecodableError: the header has neither.
+    """
+    if carrier[0] == _ID and len(carrier) >= _ID_SIZE:
+        return struct.unpack_from(">xi", carrier)[0], _ID_SIZE
+    if carrier[0] == _GUID and len(carrier) >= _GUID_SIZE:
+        return uuid.UUID(bytes=carrier[1:_GUID_SIZE]), _GUID_SIZE
+    raise UndecodableError(f"The header with the schema id is not valid: {carrier[:_GUID_SIZE].hex()}")
+
+
+class TopicSource:
+    """Schemas in the records of the topic `_schemas`.
+
+    Args:
+        read: Returns whether the topic begins anew, and its records since the last call. It is called at each look-up,
+            so it must be cheap if nothing was written.
+    """
+
+    def __init__(self, read: Callable[[], tuple[bool, Iterable[Record]]]) -> None:
+        self._read = read
+        self._state = State()
+        self._formats = Formats()
+
+    def by_id(self, id_: int, /) -> Parsed:
+        """Return the schema with an id in the default context."""
+        versions = self._sync().versions_of_id(subjects.DEFAULT_CONTEXT, id_)
+        if not versions:
+            raise LookupError(f"No schema has the id {id_}")
+        return self._formats.parse_version(versions[0], self._state.referenced)
+
+    def by_guid(self, guid: uuid.UUID, /) -> Parsed:
+        """Return the schema with a guid in any context."""
+        for context, id_, _ in self._sync().content_of_guid(str(guid)):
+            return self._formats.parse_version(self._state.versions_of_id(context, id_)[0], self._state.referenced)
+        raise LookupError(f"No schema has the guid {guid}")
+
+    def latest(self, subject: str, /) -> tuple[int, Parsed]:
+        """Return the id and the schema of the latest version of a subject."""
+        version = self._sync().version(subjects.normalize(subject), _LATEST)
+        if version is None:
+            raise LookupError(f"The subject {subject!r} has no schema")
+        return version.id, self._formats.parse_version(version, self._state.referenced)
+
+    def _sync(self) -> State:
+        is_new, records = self._read()
+        if is_new:
+            self._state = State()
+        for record in records:
+            self._state.apply(record)
+        return self._state
