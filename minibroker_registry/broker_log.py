@@ -1,4 +1,4 @@
-"""The topic `_schemas` of a broker in this process. No login, quota or fault affects the registry of such a broker."""
+"""The topic `_schemas` of a broker in this process. No login or quota affects the registry of such a broker."""
 
 import asyncio
 from collections.abc import Coroutine, Sequence
@@ -6,17 +6,65 @@ from typing import Any, Final, TypeVar
 
 from minibroker.cluster.errors import OperationError
 from minibroker.operations import producing
-from minibroker.operations import records as operations_records
 from minibroker.operations import topics as operations_topics
 from minibroker.operations.asynchronous import AsyncOperations
+from minibroker.operations.waiting import run_in_slices
+from minibroker.server.schema_topic import SchemaReader
+from minibroker.server.services import Services
+from minibroker_protocol.steps import Steps, drain
 from minibroker_registry.errors import RegistryError, too_large
 from minibroker_registry.records import TOPIC, Record
-from minibroker_storage.log import Log
 
 T = TypeVar("T")
 
 _PATIENCE_S: Final = 10.0
 _RECORD_OVERHEAD_BYTES: Final = 200
+
+
+class LocalLog:
+    """A `SchemaLog` for the thread of the broker's event loop, where each call holds up the clients."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._reader = SchemaReader(services.core)
+
+    @property
+    def cluster_id(self) -> str:
+        """The id of the Kafka cluster."""
+        return self._services.core.cluster.cluster_id
+
+    def read(self) -> tuple[bool, Sequence[Record]]:
+        """Read to the end of the topic."""
+        return drain(self.read_in_steps())
+
+    def read_in_steps(self) -> Steps[tuple[bool, list[Record]]]:
+        """Like `read`, but in steps."""
+        is_new, records = False, list[Record]()
+        for begins_anew, chunk in self._reader.read():
+            if begins_anew:
+                is_new, records = True, []
+            records += chunk
+            yield
+        return is_new, records
+
+    def append(self, new: Sequence[Record]) -> None:
+        """Write records in one go. The topic is created if it does not exist."""
+        services = self._services
+        topic = services.core.topics.get(TOPIC)
+        if topic is None:
+            operations_topics.create_topic(services, TOPIC, partitions=1, configs={"cleanup.policy": "compact"})
+            topic = services.core.topics.get(TOPIC)
+            assert topic is not None
+        for record in new:
+            if len(record.key) + len(record.value or b"") + _RECORD_OVERHEAD_BYTES > topic.max_message_bytes:
+                raise too_large()
+        messages = [producing.Message(record.value, record.key, partition=0) for record in new]
+        try:
+            producing.produce(services, TOPIC, messages)
+        except (OperationError, OSError) as error:
+            raise RegistryError(
+                500, f"Register schema operation failed while writing to the store: {error}", 50001
+            ) from error
 
 
 class BrokerLog:
@@ -30,13 +78,12 @@ class BrokerLog:
         self._broker = broker
         self._loop = loop
         self.is_waiting = False
-        self._log: Log | None = None
-        self._start = self._position = 0
+        self._log = LocalLog(broker.services)
 
     @property
     def cluster_id(self) -> str:
         """The id of the Kafka cluster."""
-        return self._broker.services.core.cluster.cluster_id
+        return self._log.cluster_id
 
     def read(self) -> tuple[bool, Sequence[Record]]:
         """Read to the end of the topic."""
@@ -67,35 +114,7 @@ class BrokerLog:
             self.is_waiting = False
 
     async def _read(self) -> tuple[bool, Sequence[Record]]:
-        services = self._broker.services
-        services.core.writes.commit()
-        topic = services.core.topics.get(TOPIC)
-        log = None if topic is None else topic.partitions[0].log
-        end = 0 if log is None else log.last_stable_offset
-        start = 0 if log is None else log.log_start_offset
-        is_new = log is not self._log or start != self._start or end < self._position
-        if is_new:
-            self._log, self._start, self._position = log, start, start
-        if self._position == end:
-            return is_new, []
-        read = await operations_records.read_records(services, TOPIC, partition=0, start=self._position)
-        self._position = max(end, read[-1].offset + 1 if read else 0)
-        return is_new, [Record(record.key, record.value, record.timestamp) for record in read if record.key is not None]
+        return await run_in_slices(self._broker.services, self._log.read_in_steps())
 
     async def _append(self, new: Sequence[Record]) -> None:
-        services = self._broker.services
-        topic = services.core.topics.get(TOPIC)
-        if topic is None:
-            operations_topics.create_topic(services, TOPIC, partitions=1, configs={"cleanup.policy": "compact"})
-            topic = services.core.topics.get(TOPIC)
-            assert topic is not None
-        for record in new:
-            if len(record.key) + len(record.value or b"") + _RECORD_OVERHEAD_BYTES > topic.max_message_bytes:
-                raise too_large()
-        messages = [producing.Message(record.value, record.key, partition=0) for record in new]
-        try:
-            producing.produce(services, TOPIC, messages)
-        except (OperationError, OSError) as error:
-            raise RegistryError(
-                500, f"Register schema operation failed while writing to the store: {error}", 50001
-            ) from error
+        self._log.append(new)

@@ -26,6 +26,7 @@ with lazy:
     from minibroker.coordinators.transactions import coordinator as transactions_coordinator
     from minibroker.security import store
     from minibroker.security.authorization import authorizer
+    from minibroker.server import schema_topic
     from minibroker.server.quotas import entities
     from minibroker.server.quotas import host_names as quotas_host_names
     from minibroker.server.quotas import manager as quotas_manager
@@ -238,6 +239,11 @@ class Services:
     def telemetry(self) -> "clients.Telemetry":
         """The metrics that clients push, created on first use."""
         return clients.Telemetry(self.core)
+
+    @cached_property
+    def schemas(self) -> "schema_topic.Schemas":
+        """The schemas in the topic `_schemas`, created on first use."""
+        return schema_topic.Schemas(self.core)
 
     @cached_property
     def security(self) -> "store.SecurityStore":
