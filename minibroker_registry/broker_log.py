@@ -11,7 +11,7 @@ from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.waiting import run_in_slices
 from minibroker.server.schema_topic import SchemaReader
 from minibroker.server.services import Services
-from minibroker_protocol.steps import Steps, drain
+from minibroker_protocol.steps import drain
 from minibroker_registry.errors import RegistryError, too_large
 from minibroker_registry.records import TOPIC, Record
 
@@ -22,11 +22,15 @@ _RECORD_OVERHEAD_BYTES: Final = 200
 
 
 class LocalLog:
-    """A `SchemaLog` for the thread of the broker's event loop, where each call holds up the clients."""
+    """A `SchemaLog` for the thread of the broker's event loop, where each call holds up the clients.
+
+    Attributes:
+        reader: Reads the topic, also in steps.
+    """
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._reader = SchemaReader(services.core)
+        self.reader = SchemaReader(services.core)
 
     @property
     def cluster_id(self) -> str:
@@ -35,17 +39,7 @@ class LocalLog:
 
     def read(self) -> tuple[bool, Sequence[Record]]:
         """Read to the end of the topic."""
-        return drain(self.read_in_steps())
-
-    def read_in_steps(self) -> Steps[tuple[bool, list[Record]]]:
-        """Like `read`, but in steps."""
-        is_new, records = False, list[Record]()
-        for begins_anew, chunk in self._reader.read():
-            if begins_anew:
-                is_new, records = True, []
-            records += chunk
-            yield
-        return is_new, records
+        return drain(self.reader.read())
 
     def append(self, new: Sequence[Record]) -> None:
         """Write records in one go. The topic is created if it does not exist."""
@@ -114,7 +108,7 @@ class BrokerLog:
             self.is_waiting = False
 
     async def _read(self) -> tuple[bool, Sequence[Record]]:
-        return await run_in_slices(self._broker.services, self._log.read_in_steps())
+        return await run_in_slices(self._broker.services, self._log.reader.read())
 
     async def _append(self, new: Sequence[Record]) -> None:
         self._log.append(new)

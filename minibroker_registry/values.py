@@ -20,6 +20,7 @@ _GUID: Final = 1
 _ID_SIZE: Final = 5
 _GUID_SIZE: Final = 17
 _LATEST: Final = -1
+_UNUSABLE: Final = (LookupError, ModuleNotFoundError, InvalidSchemaError)
 Headers = Iterable[tuple[str, bytes | None]]
 
 
@@ -58,6 +59,34 @@ class Values:
         """Return whether a value begins like one with a schema id, or has a header for it."""
         return _find_id(data or b"", headers, is_key=is_key) is not None
 
+    @staticmethod
+    def locate(data: bytes, headers: Headers = (), *, is_key: bool = False) -> tuple[int | uuid.UUID, bytes]:
+        """Return the id or the guid that a value names, and its payload, which is not looked at.
+
+        Raises:
+            UndecodableError: the value has no schema id.
+        """
+        located = _find_id(data, headers, is_key=is_key)
+        if located is None:
+            raise UndecodableError(f"The {'key' if is_key else 'value'} does not begin with a schema id")
+        carrier, rest = located
+        id_, size = _read_id(carrier)
+        return id_, carrier[size:] + rest
+
+    def find(
+        self, data: bytes, headers: Headers = (), *, is_key: bool = False
+    ) -> tuple[int | uuid.UUID, Parsed, bytes]:
+        """Return the id or the guid that a value names, its schema, and its payload. Message indexes are part of it.
+
+        Raises:
+            UndecodableError: the value has no schema id, or the schema is not known.
+        """
+        id_, payload = self.locate(data, headers, is_key=is_key)
+        try:
+            return id_, self._source.by_id(id_) if isinstance(id_, int) else self._source.by_guid(id_), payload
+        except _UNUSABLE as error:
+            raise _unusable(error, f"the schema with the {_name_of(id_)}") from None
+
     def decode(self, data: bytes | None, headers: Headers = (), *, is_key: bool = False) -> object:
         """Return a value in the types of JSON. A null value is None.
 
@@ -71,16 +100,11 @@ class Values:
         """
         if data is None:
             return None
-        located = _find_id(data, headers, is_key=is_key)
-        if located is None:
-            raise UndecodableError(f"The {'key' if is_key else 'value'} does not begin with a schema id")
-        carrier, rest = located
-        id_, size = _read_id(carrier)
-        name = f"id {id_}" if isinstance(id_, int) else f"guid {id_}"
+        id_, schema, payload = self.find(data, headers, is_key=is_key)
+        name = _name_of(id_)
         try:
-            schema = self._source.by_id(id_) if isinstance(id_, int) else self._source.by_guid(id_)
-            return schema.decode(carrier[size:] + rest)
-        except (LookupError, ModuleNotFoundError, InvalidSchemaError) as error:
+            return schema.decode(payload)
+        except _UNUSABLE as error:
             raise _unusable(error, f"the schema with the {name}") from None
         except ValueError as error:
             raise UndecodableError(f"The payload does not fit the schema with the {name}: {error}") from None
@@ -100,8 +124,12 @@ class Values:
         try:
             id_, schema = self._source.latest(subject)
             return struct.pack(">bi", _ID, id_) + schema.encode(value, message)
-        except (LookupError, ModuleNotFoundError, InvalidSchemaError) as error:
+        except _UNUSABLE as error:
             raise _unusable(error, f"the latest schema of the subject {subject!r}") from None
+
+
+def _name_of(id_: int | uuid.UUID) -> str:
+    return f"id {id_}" if isinstance(id_, int) else f"guid {id_}"
 
 
 def _unusable(error: Exception, schema: str) -> UndecodableError:
@@ -149,28 +177,33 @@ class TopicSource:
 
     def by_id(self, id_: int, /) -> Parsed:
         """Return the schema with an id in the default context."""
-        versions = self._sync().versions_of_id(subjects.DEFAULT_CONTEXT, id_)
+        versions = self.state.versions_of_id(subjects.DEFAULT_CONTEXT, id_)
         if not versions:
             raise LookupError(f"No schema has the id {id_}")
         return self._formats.parse_version(versions[0], self._state.referenced)
 
     def by_guid(self, guid: uuid.UUID, /) -> Parsed:
         """Return the schema with a guid in any context."""
-        for context, id_, _ in self._sync().content_of_guid(str(guid)):
+        for context, id_, _ in self.state.content_of_guid(str(guid)):
             return self._formats.parse_version(self._state.versions_of_id(context, id_)[0], self._state.referenced)
         raise LookupError(f"No schema has the guid {guid}")
 
     def latest(self, subject: str, /) -> tuple[int, Parsed]:
         """Return the id and the schema of the latest version of a subject."""
-        version = self._sync().version(subjects.normalize(subject), _LATEST)
+        version = self.state.version(subjects.normalize(subject), _LATEST)
         if version is None:
             raise LookupError(f"The subject {subject!r} has no schema")
         return version.id, self._formats.parse_version(version, self._state.referenced)
 
-    def _sync(self) -> State:
-        is_new, records = self._read()
-        if is_new:
+    def apply(self, begins_anew: bool, records: Iterable[Record]) -> None:  # noqa: FBT001 - what `read` returns
+        """Apply records that were read. Those from before a new beginning are void."""
+        if begins_anew:
             self._state = State()
         for record in records:
             self._state.apply(record)
+
+    @property
+    def state(self) -> State:
+        """The state of the topic, read to its end."""
+        self.apply(*self._read())
         return self._state

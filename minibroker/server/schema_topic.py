@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 from minibroker.cluster.core import Core
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.records.batch import iter_batches
-from minibroker_protocol.steps import Steps
+from minibroker_protocol.steps import Steps, drain
 
 with lazy:
-    from minibroker_registry import records, state
+    from minibroker_registry import records
+    from minibroker_registry import values as registry_values
 
 if TYPE_CHECKING:
     from minibroker_registry.records import Record
@@ -26,7 +27,7 @@ class SchemaReader:
         self._log: Log | None = None
         self._start = self._position = 0
 
-    def read(self) -> Iterator[tuple[bool, list["Record"]]]:
+    def chunks(self) -> Iterator[tuple[bool, list["Record"]]]:
         """Yield the new records in chunks, up to the end of the topic.
 
         With each chunk comes whether the topic begins anew, since it was deleted, restored or emptied. Then all earlier
@@ -47,6 +48,16 @@ class SchemaReader:
             if not is_new and not chunk and self._position >= end:
                 return
             yield is_new, chunk
+
+    def read(self) -> Steps[tuple[bool, list["Record"]]]:
+        """Return all new records together. Nothing else may read meanwhile."""
+        is_new, read = False, list["Record"]()
+        for begins_anew, chunk in self.chunks():
+            if begins_anew:
+                is_new, read = True, []
+            read += chunk
+            yield
+        return is_new, read
 
     def _read_chunk(self, log: "Log", end: int) -> list["Record"]:
         first, chunk = self._position, list["Record"]()
@@ -71,21 +82,20 @@ class SchemaReader:
 
 
 class Schemas:
-    """The schemas of this broker's topic.
+    """The schemas of this broker's topic. A look-up reads what was written since the last one.
 
     Attributes:
-        state: The state of the registry as of the latest `update`.
+        source: Has the schemas, and the state of the registry.
+        values: Decodes and encodes values with them.
     """
 
     def __init__(self, core: Core) -> None:
         self._reader = SchemaReader(core)
-        self.state = state.State()
+        self.source = registry_values.TopicSource(lambda: drain(self._reader.read()))
+        self.values = registry_values.Values(self.source)
 
     def update(self) -> Steps[None]:
-        """Read the topic to its end."""
-        for is_new, chunk in self._reader.read():
-            if is_new:
-                self.state = state.State()
-            for record in chunk:
-                self.state.apply(record)
+        """Read the topic to its end in steps, so that the next look-up is quick."""
+        for begins_anew, chunk in self._reader.chunks():
+            self.source.apply(begins_anew, chunk)
             yield
