@@ -168,28 +168,31 @@ class ProtobufSchema(Parsed):
         return build_pool([*self.dependencies.values(), self.descriptor])
 
     def decode(self, payload: bytes) -> object:
-        """Return the message of a payload in Protobuf's JSON form, with fields without presence that are not set.
+        """Return the message of a payload in Protobuf's JSON form, with fields without presence that are not set."""
+        message = self.parse_message(payload)
+        try:
+            return json_format.MessageToDict(
+                message, always_print_fields_with_no_presence=True, descriptor_pool=self._pool
+            )
+        except (json_format.Error, TypeError) as reason:  # A time out of range, or an Any of an unknown type.
+            raise ValueError(f"The payload has a value without a JSON form: {reason}") from reason
+
+    def parse_message(self, payload: bytes) -> ProtobufMessage:
+        """Return the message of a payload.
 
         The payload begins with the indexes of the message's type. A payload that has none, such as one of kafkajs, is
         recognized if its bytes are not valid with them.
+
+        Raises:
+            ValueError: the payload is not a message of this schema.
         """
-        indexed = self._split(payload)
-        candidates = [indexed] if indexed else []
-        first = next(iter(_messages(self._file)), None)
-        if first is not None:
-            candidates.append((join_name(self._file.package, first.name), payload))
-        for name, body in candidates:
-            message = self._new_message(name)
+        for name, body in (self._split(payload) or (None, payload), (None, payload)):
+            message = self.new_message(name)
             try:
                 message.ParseFromString(body)
             except DecodeError:
                 continue
-            try:
-                return json_format.MessageToDict(
-                    message, always_print_fields_with_no_presence=True, descriptor_pool=self._pool
-                )
-            except (json_format.Error, TypeError) as reason:  # A time out of range, or an Any of an unknown type.
-                raise ValueError(f"The payload has a value without a JSON form: {reason}") from reason
+            return message
         raise ValueError("The payload is not a message of this schema.")
 
     def encode(self, value: object, message: str | None = None) -> bytes:
@@ -200,8 +203,8 @@ class ProtobufSchema(Parsed):
             message: The name of its type, with or without the package, or None for the first one of the schema.
         """
         indexes = self._indexes(message)
-        name = join_name(self._file.package, self._name_at(indexes) or "")
-        result = self._new_message(name)
+        name = self._full_name(indexes) or ""
+        result = self.new_message(name)
         if not isinstance(value, dict):
             raise ValueError(  # noqa: TRY004 - callers get ValueError for all values that do not fit
                 f"A message of type {name} is an object with its fields, not {value!r:.80}."
@@ -214,9 +217,14 @@ class ProtobufSchema(Parsed):
         prefix = b"\0" if indexes == [0] else b"".join(map(_zigzag, (len(indexes), *indexes)))
         return prefix + body
 
-    def _new_message(self, name: str) -> ProtobufMessage:
+    def new_message(self, name: str | None = None) -> ProtobufMessage:
+        """Return an empty message of the type with a full name, by default of the first type.
+
+        Raises:
+            ValueError: the schema has no message, or contradicts itself.
+        """
         try:
-            descriptor = self._pool.FindMessageTypeByName(name)
+            descriptor = self._pool.FindMessageTypeByName(name or self._full_name(self._indexes(None)) or "")
         except KeyError as reason:
             raise ValueError(f"The schema contradicts itself: {reason}") from reason
         return message_factory.GetMessageClass(descriptor)()
@@ -233,12 +241,12 @@ class ProtobufSchema(Parsed):
                 indexes.append(index)
         except IndexError:
             return None
-        name = self._name_at(indexes)
-        return None if name is None else (join_name(self._file.package, name), payload[position:])
+        name = self._full_name(indexes)
+        return None if name is None else (name, payload[position:])
 
-    def _name_at(self, indexes: Sequence[int]) -> str | None:
-        """Return the name of the message at some indexes, without the package, or None."""
-        name = ""
+    def _full_name(self, indexes: Sequence[int]) -> str | None:
+        """Return the full name of the message at some indexes, or None."""
+        name = self._file.package
         element: File | Message = self._file
         for index in indexes:
             messages = _messages(element)
