@@ -43,6 +43,10 @@ class AvroSchema(Parsed):
         """Return the canonical text. In the form `resolved`, it defines the types of references, too."""
         return print_type(self.root, frozenset()) if form == "resolved" else self.canonical
 
+    def record_name(self, payload: bytes) -> str:  # noqa: ARG002 - for Protobuf
+        """Return the full name of the outermost type."""
+        return self.root.name
+
     def incompatibilities(self, writer: Parsed, *, lenient: bool = False) -> list[str]:  # noqa: ARG002 - for JSON Schema
         """Return why a reader with this schema cannot read data of `writer` (see `Parsed`)."""
         assert isinstance(writer, AvroSchema)

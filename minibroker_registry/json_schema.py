@@ -50,6 +50,12 @@ class JsonSchema(Parsed):
         """The text for `normalize=true`, with the keys of all objects sorted."""
         return dump(load(self.canonical), big_decimal, sort_keys=True)
 
+    def record_name(self, payload: bytes) -> str | None:  # noqa: ARG002 - for Protobuf
+        """Return the title of the schema, or None."""
+        document = load(self.canonical)
+        title = document.get("title") if isinstance(document, dict) else None
+        return title if isinstance(title, str) else None
+
     def incompatibilities(self, writer: Parsed, *, lenient: bool = False) -> list[str]:
         """Return why data of `writer` may be invalid under this schema (see `Parsed`)."""
         assert isinstance(writer, JsonSchema)

@@ -139,6 +139,11 @@ class ProtobufSchema(Parsed):
                     todo.append((path, imported))
                     todo.extend((inner, None) for _, inner in reversed(imported.imports))
 
+    def record_name(self, payload: bytes) -> str | None:
+        """Return the full name of a payload's message."""
+        indexed = self._split(payload)
+        return None if indexed is None else indexed[0]
+
     def incompatibilities(self, writer: Parsed, *, lenient: bool = False) -> list[str]:  # noqa: ARG002 - for JSON Schema
         """Return why this schema cannot read data of `writer`, with Confluent's names for the kinds of differences."""
         assert isinstance(writer, ProtobufSchema)

@@ -44,6 +44,10 @@ class Parsed(ABC):
         return self.canonical
 
     @abstractmethod
+    def record_name(self, payload: bytes) -> str | None:
+        """Return the name by which RecordNameStrategy finds the subject of a payload, or None if there is none."""
+
+    @abstractmethod
     def incompatibilities(self, writer: "Parsed", *, lenient: bool = False) -> list[str]:
         """Return why a reader with this schema cannot read data of `writer`, which has the same format.
 

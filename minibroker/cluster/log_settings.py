@@ -55,6 +55,11 @@ def magic_of(version: str) -> int:
     return MAGIC_V0 if release < _FIRST_WITH_V1 else MAGIC_V1 if release < _FIRST_WITH_V2 else MAGIC_V2
 
 
+def checks_schemas(config: TopicConfig) -> bool:
+    """Return whether keys or values of records need a registered schema."""
+    return config.boolean("confluent.key.schema.validation") or config.boolean("confluent.value.schema.validation")
+
+
 def keeps_batches(config: TopicConfig) -> bool:
     """Return whether a valid v2 batch is appended unchanged because nothing in the policy requires further checks."""
     return (
@@ -64,6 +69,7 @@ def keeps_batches(config: TopicConfig) -> bool:
         and config.integer("message.timestamp.after.max.ms") == LONG_MAX
         and config.integer("max.decompressed.message.bytes") == NO_RECORD_LIMIT
         and "compact" not in config.items("cleanup.policy")
+        and not checks_schemas(config)
         and magic_of(config.text("message.format.version")) == MAGIC_V2
     )
 

@@ -29,7 +29,7 @@ from minibroker.cluster.directories import (
     remove_leftovers,
 )
 from minibroker.cluster.durability import Durability
-from minibroker.cluster.log_settings import append_policy, keeps_batches, log_config
+from minibroker.cluster.log_settings import append_policy, checks_schemas, keeps_batches, log_config
 from minibroker.cluster.metadata_file import MetadataFile
 from minibroker.cluster.partition import LogManager, Partition
 from minibroker.cluster.replicas import PartitionRacks, Replicas, racks_of
@@ -104,6 +104,8 @@ class Topic:
         self.max_message_bytes = config.integer("max.message.bytes")
         #: Whether valid batches are appended unchanged; otherwise `append_policy` applies.
         self.keeps_batches = keeps_batches(config) and not self.is_internal
+        #: Whether the records of producers are checked against schemas.
+        self.checks_schemas = checks_schemas(config)
         self.min_insync_replicas = config.integer("min.insync.replicas")
         #: Whether the cleanup policy contains `compact`.
         self.is_compacted = "compact" in config.items("cleanup.policy")

@@ -177,7 +177,7 @@ def _is_long(request: ProduceRequest, call: Call) -> bool:
             if (
                 isinstance(records, memoryview)
                 and not is_appended_unchanged(topic, records, call)
-                and takes_long_to_validate(records, topic.max_message_bytes)
+                and (topic.checks_schemas or takes_long_to_validate(records, topic.max_message_bytes))
             ):
                 return True
     return count > _MAX_BATCHES_PER_SLICE

@@ -39,6 +39,7 @@ from minibroker_protocol.records.header import (
 from minibroker_protocol.records.produced_set import (
     RECORDS_PER_STEP,
     OpenedBatch,
+    RecordCheck,
     RecordValidator,
     analyze,
     check_target,
@@ -101,6 +102,7 @@ def prepare_in_steps(
     next_offset: Callable[[], int],
     now_ms: int,
     topic_partition: str | None = None,
+    check: RecordCheck | None = None,
 ) -> Steps[PreparedRecords]:
     """Prepare the records of a Produce request for one partition.
 
@@ -114,6 +116,7 @@ def prepare_in_steps(
         next_offset: returns the offset of the first record; called in the last step.
         now_ms: the broker's time in milliseconds.
         topic_partition: the partition to name in error messages.
+        check: a further check of the records.
     """
     batches = yield from collect(checked_batches(records), RECORDS_PER_STEP)
     source_codec = analyze(batches, len(records))
@@ -123,7 +126,7 @@ def prepare_in_steps(
         codec=source_codec if policy.codec is None else policy.codec,
         next_offset=next_offset,
         log_append_time=now_ms if policy.timestamp_type is TimestampType.LOG_APPEND_TIME else None,
-        validator=RecordValidator(policy, now_ms, topic_partition),
+        validator=RecordValidator(policy, now_ms, topic_partition, check),
     )
     check_target(first.header, policy.magic)
     if isinstance(first, RecordBatch) and policy.magic == MAGIC_V2:

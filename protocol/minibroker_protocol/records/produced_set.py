@@ -5,7 +5,7 @@
 the records: inner checksums, keys and timestamps (`LogValidator.validateRecord`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from minibroker_protocol.errors import (
@@ -36,6 +36,10 @@ MAX_OPENED_RECORDS: Final = 500_000
 RECORDS_PER_STEP: Final = 2_048
 """Records, or messages of a set, read or checked per step, in a few milliseconds."""
 _SHOWN_ERRORS: Final = 3
+
+
+RecordCheck = Callable[[Sequence[Record], int], Steps[list[RecordError]]]
+"""Checks some records of a batch, of which the first has the given index there, and returns their errors."""
 
 
 class OpenedBatch(NamedTuple):
@@ -128,8 +132,15 @@ def open_batch(batch: Batch) -> Steps[OpenedBatch]:
 class RecordValidator:
     """Checks single records against a topic's rules, at a given broker time in milliseconds."""
 
-    def __init__(self, policy: AppendPolicy, now_ms: int, topic_partition: str | None = None) -> None:
+    def __init__(
+        self,
+        policy: AppendPolicy,
+        now_ms: int,
+        topic_partition: str | None = None,
+        check: RecordCheck | None = None,
+    ) -> None:
         """Create a validator; `topic_partition` is used in error messages only."""
+        self._check: Final = check
         self._policy: Final = policy
         self._now_ms: Final = now_ms
         self._place: Final = f" in topic partition {topic_partition}" if topic_partition else ""
@@ -141,6 +152,7 @@ class RecordValidator:
         """Return whether the records of a v2 batch must be read to validate them or to find the highest timestamp."""
         return (
             self._policy.timestamp_type is TimestampType.CREATE_TIME
+            or self._check is not None
             or self._policy.require_keys
             or self._limits_sizes(header)
             or header.timestamp_type is TimestampType.LOG_APPEND_TIME
@@ -171,6 +183,8 @@ class RecordValidator:
                             bad_timestamps = True
                         if message:
                             errors.append(RecordError(number, message))
+                if self._check is not None:
+                    errors += yield from self._check(records, index)
                 yield
             if bad_timestamps:
                 raise InvalidTimestampError("One or more records have been rejected due to invalid timestamp", errors)

@@ -54,6 +54,7 @@ from minibroker_storage.log import Log
 
 with lazy:
     from minibroker.coordinators.transactions import verification
+    from minibroker.server.requests.produce import schema_check
     from minibroker_protocol.records import log_validator
 
 _FIRST_WITH_ZSTD: Final = 7
@@ -232,6 +233,7 @@ class _ValidatedAppend(NamedTuple):
             next_offset=lambda: log.next_offset,
             now_ms=now_ms,
             topic_partition=f"{topic.name}-{self.response.index}",
+            check=schema_check.SchemaCheck(topic, call.services).check if topic.checks_schemas else None,
         )
         return then(validation, lambda prepared: self.append(prepared, now_ms))
 
