@@ -45,7 +45,7 @@ class Application:
     """An ASGI application that serves a registry.
 
     Args:
-        registry: The registry. It is used on the event loop of the application alone.
+        registry: The registry.
         token: What requests must be authorized with, or None. It is a bearer token, or USER:PASSWORD for Basic.
         own_host: The listening host if only programs of this machine may use the registry, or else None. Web pages of
             other hosts are refused in any case.
@@ -106,11 +106,12 @@ class Application:
             if headers.get("content-type", _DEFAULT_TYPE).partition(";")[0].strip().lower() not in _BODY_TYPES:
                 raise _plain_error(415)
             value = _parse_body(body)
-        self._registry.sync()
-        path, query = self._follow_alias(segments, path, query)
         is_lenient = headers.get("confluent-accept-unknown-properties", "").lower() == "true"
         try:
-            return handler(self._registry, Request(path, query, value, is_lenient))
+            with self._registry.lock:
+                self._registry.sync()
+                path, query = self._follow_alias(segments, path, query)
+                return handler(self._registry, Request(path, query, value, is_lenient))
         except UnicodeEncodeError:
             raise RegistryError(400, "a text has half of a surrogate pair") from None
         except (

@@ -1,24 +1,26 @@
-"""The topic `_schemas` of a broker in this process. No login or quota affects the registry of such a broker."""
+"""The registry of a broker in this process, and its topic `_schemas`. No login or quota affects such a registry."""
 
 import asyncio
+import threading
 from collections.abc import Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
 from minibroker.cluster.errors import OperationError
 from minibroker.operations import producing
 from minibroker.operations import topics as operations_topics
-from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.waiting import run_in_slices
 from minibroker.server.schema_topic import SchemaReader
 from minibroker.server.services import Services
 from minibroker_protocol.steps import drain
 from minibroker_registry.errors import RegistryError, too_large
 from minibroker_registry.records import TOPIC, Record
+from minibroker_registry.registry import Registry
 
 T = TypeVar("T")
 
 _PATIENCE_S: Final = 10.0
 _RECORD_OVERHEAD_BYTES: Final = 200
+_creating: Final = threading.Lock()
 
 
 class LocalLog:
@@ -62,17 +64,17 @@ class LocalLog:
 
 
 class BrokerLog:
-    """A `SchemaLog` on the operations of a broker, which runs on another thread's event loop.
+    """A `SchemaLog` on the topic of a broker, which runs on another thread's event loop.
 
     Attributes:
         is_waiting: Whether the registry waits for the broker. Other threads read this.
     """
 
-    def __init__(self, broker: AsyncOperations, loop: asyncio.AbstractEventLoop) -> None:
-        self._broker = broker
+    def __init__(self, services: Services, loop: asyncio.AbstractEventLoop) -> None:
+        self._services = services
         self._loop = loop
         self.is_waiting = False
-        self._log = LocalLog(broker.services)
+        self._log = LocalLog(services)
 
     @property
     def cluster_id(self) -> str:
@@ -108,7 +110,28 @@ class BrokerLog:
             self.is_waiting = False
 
     async def _read(self) -> tuple[bool, Sequence[Record]]:
-        return await run_in_slices(self._broker.services, self._log.reader.read())
+        return await run_in_slices(self._services, self._log.reader.read())
 
     async def _append(self, new: Sequence[Record]) -> None:
         self._log.append(new)
+
+
+class BrokerRegistry(Registry):
+    """The registry of a broker. Its HTTP server and the broker's operations share it.
+
+    Attributes:
+        log: The topic.
+    """
+
+    def __init__(self, services: Services, loop: asyncio.AbstractEventLoop) -> None:
+        self.log = BrokerLog(services, loop)
+        super().__init__(self.log, services.core.config.text("minibroker.registry.compatibility.level"))
+
+
+def registry_of(services: Services, loop: asyncio.AbstractEventLoop) -> BrokerRegistry:
+    """Return the registry of a broker that runs on `loop`. The first call creates it. Any thread may call this."""
+    with _creating:
+        if services.registry is None:
+            services.registry = BrokerRegistry(services, loop)
+        registry: BrokerRegistry = services.registry
+    return registry

@@ -56,20 +56,20 @@ def _run(options: argparse.Namespace) -> int:
         properties[key] = value
     try:
         log = ClientLog(options.bootstrap, properties, options.topic, options.replication_factor)
-        server = RegistryServer(parse_address(options.listen, "--listen"), options.token, options.compatibility)
+        server = RegistryServer(parse_address(options.listen, "--listen"), options.token)
     except ToolError as error:
         raise ValueError(error.message) from None
     except ModuleNotFoundError as error:
         raise ValueError(f"registry: {missing(error.name, 'registry')}") from None
-    asyncio.run(_serve(server, log))
+    asyncio.run(_serve(server, log, options.compatibility))
     return 0
 
 
-async def _serve(server: RegistryServer, log: ClientLog) -> None:
+async def _serve(server: RegistryServer, log: ClientLog, default_level: str) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    server.serve(log)
+    server.serve(log, default_level)
     health.report_ports([("", server.url.partition("://")[2])])
     print(f"minibroker registry ready: {server.url}", flush=True)  # noqa: T201 - programs wait for this line
     await stop.wait()

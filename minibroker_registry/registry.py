@@ -1,5 +1,6 @@
 """The operations of the registry: they read its state, and change it by writing records to the topic."""
 
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
@@ -66,14 +67,15 @@ class _Draft:
 class Registry:
     """A schema registry on a topic.
 
-    It is used by one thread. Each operation first reads what others have written to the topic, and a change is answered
-    after its own records have been read.
+    A thread holds the lock while it calls `sync`, which reads what others have written to the topic, and then
+    operations. A change is answered after its own records have been read.
 
     Args:
         log: The topic.
         default_level: The compatibility level while none is configured.
 
     Attributes:
+        lock: The lock.
         state: The state as of the latest `sync`.
     """
 
@@ -81,6 +83,7 @@ class Registry:
         self._log = log
         self._default_level = default_level
         self._formats = Formats()
+        self.lock = threading.Lock()
         self.state = State()
 
     def sync(self) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from minibroker.operations.asynchronous import AsyncOperations
     from minibroker.security.settings import ListenerSettings
+    from minibroker.server.services import Services
     from minibroker_registry.registry import SchemaLog
 
 
@@ -28,7 +29,6 @@ class RegistryServer(HttpServer):
     Args:
         address: The host and the port, where port 0 picks a free port.
         token: What requests must be authorized with, or None.
-        default_level: The compatibility level while none is configured.
         tls: The settings of the listener whose certificate is used, or None for plain HTTP.
 
     Raises:
@@ -40,27 +40,25 @@ class RegistryServer(HttpServer):
     purpose = "the registry"
     option = "--registry"
 
-    def __init__(
-        self, address: tuple[str, int], token: str | None, default_level: str, tls: ListenerSettings | None = None
-    ) -> None:
+    def __init__(self, address: tuple[str, int], token: str | None, tls: ListenerSettings | None = None) -> None:
         context = None if tls is None else contexts.server_context(tls, may_ask=False)
         super().__init__(address)
         self.tls = context
         self._token = token
-        self._default_level = default_level
         self._watched_by: asyncio.AbstractEventLoop | None = None
-        self._make_log: Callable[[], SchemaLog] | None = None
+        self._make_registry: Callable[[], registry.Registry] | None = None
         self._broker_log: broker_log.BrokerLog | None = None
 
     def start(self, broker: AsyncOperations, loop: asyncio.AbstractEventLoop) -> None:
         """Serve the registry of a broker that runs on `loop`, as soon as a client connects."""
-        self._make_log = lambda: self._open_log(broker, loop)
+        services = broker.services
+        self._make_registry = lambda: self._share_registry(services, loop)
         self._watched_by = loop
         loop.add_reader(self._socket, self._begin_once)
 
-    def serve(self, log: SchemaLog) -> None:
-        """Serve a registry on a topic."""
-        self._make_log = lambda: log
+    def serve(self, log: SchemaLog, default_level: str) -> None:
+        """Serve a registry on a topic, with a compatibility level for the time while none is configured."""
+        self._make_registry = lambda: registry.Registry(log, default_level)
         self.begin()
 
     def has_waiting_clients(self) -> bool:
@@ -71,9 +69,10 @@ class RegistryServer(HttpServer):
             return bool(poll.poll(0))
         return self._broker_log is not None and self._broker_log.is_waiting
 
-    def _open_log(self, broker: AsyncOperations, loop: asyncio.AbstractEventLoop) -> broker_log.BrokerLog:
-        self._broker_log = broker_log.BrokerLog(broker, loop)
-        return self._broker_log
+    def _share_registry(self, services: Services, loop: asyncio.AbstractEventLoop) -> registry.Registry:
+        shared = broker_log.registry_of(services, loop)
+        self._broker_log = shared.log
+        return shared
 
     def _begin_once(self) -> None:
         self._stop_watching()
@@ -90,8 +89,7 @@ class RegistryServer(HttpServer):
         await super().stop()
 
     def make_app(self) -> application.Application:
-        """Return the application of a registry whose state is empty until the first request."""
-        assert self._make_log is not None
+        """Return the application of the registry, which reads its topic at the first request."""
+        assert self._make_registry is not None
         own_host = self.host if self._token is None and is_loopback(self.host) else None
-        served = registry.Registry(self._make_log(), self._default_level)
-        return application.Application(served, self._token, own_host)
+        return application.Application(self._make_registry(), self._token, own_host)

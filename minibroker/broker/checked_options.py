@@ -127,7 +127,6 @@ class CheckedOptions:
             return registry_server.RegistryServer(
                 self._registry,
                 self.config.optional_text("minibroker.registry.token"),
-                self.config.text("minibroker.registry.compatibility.level"),
                 security_settings.ListenerSettings(self.config, name) if self._has_secure_registry else None,
             )
         except ModuleNotFoundError as error:

@@ -62,6 +62,7 @@ class Services:
         quotas: The quotas of clients, or None if there are none.
         recording: The recording of requests (`minibroker.server.inspection.recording`), or None while it is off.
         faults: The installed faults (`minibroker.server.faults.registry`), or None before the first one.
+        registry: The schema registry (`minibroker_registry.broker_log`), or None before its first use.
         chain_version: Counts the changes to `quotas`, `recording` and `faults`. Connections compose their
             interceptors again after a change.
         misspelt_topics: For each topic created by a client's request with a likely misspelling, the topic that was
@@ -91,6 +92,7 @@ class Services:
         self.quotas: quotas_manager.Quotas | None = None
         self.recording: Any = None
         self.faults: Any = None
+        self.registry: Any = None
         self.chain_version = 0
         self.misspelt_topics: dict[str, str] = {}
         self.copying = asyncio.Lock()
