@@ -35,7 +35,9 @@ _REPEATABLE: Final[dict[str, Any]] = {"action": "append", "default": []}
 _BROKER: Final = pytest.StashKey["Broker"]()
 _STARTED: Final = pytest.StashKey["list[Broker]"]()
 """The brokers started by the test's `kafka_factory`."""
-_PACKAGES: Final = frozenset({"minibroker", "minibroker_lab", "minibroker_protocol", "minibroker_storage"})
+_PACKAGES: Final = frozenset(
+    {"minibroker", *(f"minibroker_{room}" for room in ("lab", "protocol", "registry", "storage"))}
+)
 """The packages that a broker loads."""
 
 

@@ -7,7 +7,7 @@ of the sibling modules, which are loaded when needed. Objects that have methods 
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from minibroker.cluster.errors import is_the_callers, warn_caller
 from minibroker.operations import asynchronous_handles as handles
@@ -16,7 +16,7 @@ from minibroker.server.services import Services
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
-    from minibroker.operations import expecting, matching, producing, reset, settings, snapshots, time
+    from minibroker.operations import expecting, matching, producing, reset, schemas, settings, snapshots, time
     from minibroker.operations import groups as operations_groups
     from minibroker.operations import records as operations_records
     from minibroker.operations import topics as operations_topics
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     # Imported for type checking only, to keep start-up fast.
     from minibroker.operations.expecting import Matching
     from minibroker.operations.producing import Codec, Format, Message, Payload, RecordMetadata
-    from minibroker.operations.records import ConsumerRecord, Isolation
+    from minibroker.operations.records import ConsumerRecord, DecodedRecord, Isolation
     from minibroker.operations.settings import Resource
     from minibroker.operations.snapshots import Snapshot
     from minibroker.operations.topics import TopicDescription
@@ -149,7 +149,7 @@ class AsyncOperations:
         """Remove ACLs."""
         settings.remove_acls(self.services, acls)
 
-    async def produce(
+    async def produce(  # noqa: PLR0913 - the parts of a record and of its batch
         self,
         topic: str,
         *values: "Payload | Message",
@@ -159,12 +159,17 @@ class AsyncOperations:
         partition: int | None = None,
         message_format: "Format" = "v2",
         codec: "Codec" = "none",
+        schema: str | None = None,
+        key_schema: str | None = None,
     ) -> "list[RecordMetadata]":
         """Append records without a client; return the partition and offset of each.
 
         Bytes are stored unchanged, text as UTF-8, None as a tombstone, and any other value as JSON. Keyword arguments
         apply to all `values` except `Message` objects, which have their own. `message_format` can also be "v0" or "v1",
         the formats of brokers before 0.10 and 0.11.
+
+        `schema` and `key_schema` are subjects such as "orders-value". All values, or all keys, but None are then
+        encoded with the subject's latest schema. They apply to `Message` objects, too.
         """
         messages = [
             value
@@ -174,15 +179,50 @@ class AsyncOperations:
         ]
         if not messages:
             warn_caller(f"produce: no value is given for {topic!r}, so nothing is written; None is a tombstone")
+        if schema is not None or key_schema is not None:
+            messages = await schemas.encode_messages(self.services, messages, schema, key_schema)
         return producing.produce(self.services, topic, messages, message_format=message_format, codec=codec)
 
+    @overload
     async def records(
-        self, topic: str, *, partition: int | None = None, start: int = 0, isolation: "Isolation" = "read_committed"
-    ) -> "list[ConsumerRecord]":
-        """Return a topic's records as consumers read them, from offset `start` on, partition by partition."""
-        return await operations_records.read_records(
+        self,
+        topic: str,
+        *,
+        partition: int | None = None,
+        start: int = 0,
+        isolation: "Isolation" = "read_committed",
+        decode: Literal[False] = False,
+    ) -> "list[ConsumerRecord]": ...
+
+    @overload
+    async def records(
+        self,
+        topic: str,
+        *,
+        partition: int | None = None,
+        start: int = 0,
+        isolation: "Isolation" = "read_committed",
+        decode: Literal[True],
+    ) -> "list[DecodedRecord]": ...
+
+    async def records(
+        self,
+        topic: str,
+        *,
+        partition: int | None = None,
+        start: int = 0,
+        isolation: "Isolation" = "read_committed",
+        decode: bool = False,
+    ) -> "list[ConsumerRecord] | list[DecodedRecord]":
+        """Return a topic's records as consumers read them, from offset `start` on, partition by partition.
+
+        With `decode`, keys and values that have the id of a schema are decoded to values of JSON. Those that cannot be
+        decoded become `Undecodable`, which says why.
+        """
+        records = await operations_records.read_records(
             self.services, topic, partition=partition, start=start, isolation=isolation
         )
+        return await schemas.decode_records(self.services, records) if decode else records
 
     async def wait_for(
         self,
@@ -258,6 +298,11 @@ class AsyncOperations:
     def group(self, group_id: str) -> handles.AsyncConsumerGroup:
         """Return a handle for a consumer group, which need not exist yet."""
         return handles.AsyncConsumerGroup(self, group_id)
+
+    @property
+    def schemas(self) -> handles.AsyncSchemas:
+        """The schema registry. It works with or without an HTTP server."""
+        return handles.AsyncSchemas(self)
 
     @property
     def clock(self) -> handles.AsyncBrokerClock:

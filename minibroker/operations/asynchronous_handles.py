@@ -1,10 +1,11 @@
-"""Objects returned by `AsyncBroker` for its groups, clock, brokers and faults.
+"""Objects returned by `AsyncBroker` for its groups, schemas, clock, brokers and faults.
 
 `blocking` derives the objects for other threads from these. The sibling modules do the work and are loaded when needed.
 """
 
+import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -12,14 +13,17 @@ from minibroker.cluster.errors import MinibrokerWarning, callers_line, is_the_ca
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
-    from minibroker.operations import catching_up, faults, groups, share_groups, time, waiting
+    from minibroker.operations import catching_up, faults, groups, schemas, share_groups, time, waiting
     from minibroker.server.faults import fault as faults_fault
     from minibroker.server.faults import registry
+    from minibroker_registry import records as registry_records
+    from minibroker_registry import registry as schema_registry
 
 if TYPE_CHECKING:
     # Imported for type checking only, to keep start-up fast.
     from minibroker.operations.asynchronous import AsyncOperations
     from minibroker.operations.groups import GroupDescription
+    from minibroker.operations.schemas import SchemaVersion
     from minibroker.operations.share_groups import SharePartitionDescription
     from minibroker.server.faults.fault import Fault
     from minibroker.server.faults.registry import FaultRegistry
@@ -124,6 +128,70 @@ class AsyncConsumerGroup(_Handle):
     async def rebalance(self) -> None:
         """Make all members rejoin, as if a member had joined or left."""
         groups.rebalance(self._services, self.group_id)
+
+
+class AsyncSchemas(_Handle):
+    """The schema registry of an `AsyncBroker`, with or without an HTTP server (`Broker(registry=True)`)."""
+
+    async def register(
+        self,
+        subject: str,
+        schema: str | Mapping[str, Any] | Sequence[Any],
+        kind: str = "AVRO",
+        *,
+        references: Sequence[Mapping[str, Any]] = (),
+    ) -> int:
+        """Register a schema under a subject, and return its id. The id is global, and stays if the schema exists.
+
+        Args:
+            subject: the subject, such as "orders-value".
+            schema: the text, or JSON as Python values.
+            kind: "AVRO", "JSON" or "PROTOBUF".
+            references: the schemas that it refers to, each as `{"name": ..., "subject": ..., "version": ...}`. Without
+                a version it is the latest.
+
+        Raises:
+            ConflictError: the schema is incompatible with an earlier one; the message says why.
+            OperationError: the schema is invalid.
+        """
+        text = schema if isinstance(schema, str) else json.dumps(schema, ensure_ascii=False)
+        pinned = registry_records.read_references({"version": schema_registry.LATEST, **each} for each in references)
+        new = schema_registry.NewSchema(kind.upper(), text, pinned)
+        return await schemas.run_on_registry(
+            self._services, lambda registry: registry.register(subject, new, normalize=False).id
+        )
+
+    async def subjects(self) -> list[str]:
+        """Return all subjects, sorted."""
+        return await schemas.run_on_registry(
+            self._services, lambda registry: registry.state.subjects("", with_deleted=False)
+        )
+
+    async def latest(self, subject: str) -> "SchemaVersion":
+        """Return the latest version of a subject.
+
+        Raises:
+            NotFoundError: there is no such subject.
+        """
+        return await schemas.run_on_registry(self._services, lambda registry: schemas.latest(registry, subject))
+
+    async def delete(self, subject: str) -> None:
+        """Delete all versions of a subject. Records that have their ids can still be decoded.
+
+        Raises:
+            NotFoundError: there is no such subject.
+        """
+        await schemas.run_on_registry(
+            self._services, lambda registry: registry.delete_subject(subject, permanent=False)
+        )
+
+    async def compatibility(self, subject: str, level: str) -> None:
+        """Set the compatibility level of a subject, such as "FULL_TRANSITIVE" or "NONE". An empty subject means all.
+
+        Raises:
+            OperationError: there is no such level.
+        """
+        await schemas.run_on_registry(self._services, lambda registry: schemas.set_level(registry, subject, level))
 
 
 class AsyncBrokerClock(_Handle):

@@ -99,6 +99,16 @@ class ConsumerGroup(Handle[handles.AsyncConsumerGroup]):
     rebalance = blocking(handles.AsyncConsumerGroup.rebalance)
 
 
+class Schemas(Handle[handles.AsyncSchemas]):
+    """The schema registry of a `Broker`, with or without an HTTP server (`Broker(registry=True)`)."""
+
+    register = blocking(handles.AsyncSchemas.register)
+    subjects = blocking(handles.AsyncSchemas.subjects)
+    latest = blocking(handles.AsyncSchemas.latest)
+    delete = blocking(handles.AsyncSchemas.delete)
+    compatibility = blocking(handles.AsyncSchemas.compatibility)
+
+
 class BrokerClock(Handle[handles.AsyncBrokerClock]):
     """The clock of a `Broker`. It shows the machine's time unless it has been advanced."""
 
@@ -207,6 +217,11 @@ class BlockingOperations(Facade[AsyncOperations]):
     def group(self, group_id: str) -> ConsumerGroup:
         """Return a handle for a consumer group, which need not exist yet."""
         return ConsumerGroup(self.asynchronous.group(group_id), self)
+
+    @property
+    def schemas(self) -> Schemas:
+        """The schema registry. It works with or without an HTTP server."""
+        return Schemas(self.asynchronous.schemas, self)
 
     @property
     def clock(self) -> BrokerClock:

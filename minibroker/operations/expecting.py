@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 from minibroker.cluster import errors
 from minibroker.cluster.topics import Topic
 from minibroker.config.names import misspelling
-from minibroker.operations.matching import RecordMatcher, describe, explain
+from minibroker.operations import schemas
+from minibroker.operations.matching import Decode, RecordMatcher, describe, explain
 from minibroker.operations.records import ConsumerRecord, end_offsets, missing_topic_message, record_slices
 from minibroker.operations.waiting import check_not_negative, eventually, run_in_slices
 from minibroker.operations.wording import format_count
@@ -29,9 +30,10 @@ class _MatchingRecords:
     def __init__(self, services: Services, topic: str, matching: Matching | None) -> None:
         self._services = services
         self._topic = topic
-        self._is_match = matching.matches if isinstance(matching, RecordMatcher) else matching
+        self._matching = matching
         self._read: dict[int, int] = {}
         self._current_topic: Topic | None = None
+        self.decode: Decode = getattr
         self.seen: list[ConsumerRecord] = []
         self.found: list[ConsumerRecord] = []
 
@@ -52,9 +54,15 @@ class _MatchingRecords:
             for index, end in end_offsets(self._services, self._topic).items():
                 if end > (start := self._read.get(index, 0)):
                     self._read[index] = end
+                    self.decode = await schemas.decoder_of(self._services)
                     async for new in record_slices(self._services, topic.partitions[index], start, end, committed=True):
                         self.seen += new
-                        self.found += new if self._is_match is None else filter(self._is_match, new)
+                        self.found += filter(self._is_match, new)
+
+    def _is_match(self, record: ConsumerRecord) -> bool:
+        if isinstance(self._matching, RecordMatcher):
+            return self._matching.matches(record, self.decode)
+        return self._matching is None or self._matching(record)
 
 
 async def wait_for_records(
@@ -82,10 +90,11 @@ async def wait_for_records(
         if services.core.topics.get(topic) is None:
             return f"{expected}; {missing_topic_message(services, topic)}"
         if isinstance(matching, RecordMatcher):
-            return f"{expected}, {len(matching_records.found)} match\n{explain(matching, matching_records.seen)}"
+            comparison = explain(matching, matching_records.seen, matching_records.decode)
+            return f"{expected}, {len(matching_records.found)} match\n{comparison}"
         found = f"{len(matching_records.found)} match, of" if matching is not None else "found"
         summary = f"{expected}; {found} {len(matching_records.seen)}"
-        return "\n".join([summary, *_describe_records(matching_records.seen)])
+        return "\n".join([summary, *_describe_records(matching_records.seen, matching_records.decode)])
 
     return await eventually(check, describe_failure, timeout, matching_records.logs)
 
@@ -113,7 +122,7 @@ async def expect_no_records(services: Services, topic: str, matcher: RecordMatch
     expectation = "record" if matcher == RecordMatcher() else str(matcher)
     lines = [
         f"expected no {expectation} in {topic!r}, found {format_count(len(records), 'record')}",
-        *_describe_records(records),
+        *_describe_records(records, matching_records.decode),
     ]
     raise errors.UnexpectedRecordError("\n".join(lines))
 
@@ -125,9 +134,9 @@ def _warn_of_misspelling(services: Services, name: str) -> None:
         errors.warn_caller(f"expect_none: {missing_topic_message(services, name)}")
 
 
-def _describe_records(records: list[ConsumerRecord]) -> list[str]:
+def _describe_records(records: list[ConsumerRecord], decode: Decode) -> list[str]:
     """Return a line for each of the first records."""
-    lines = [f"  {describe(record)}" for record in records[:_SHOWN]]
+    lines = [f"  {describe(record, decode)}" for record in records[:_SHOWN]]
     if len(records) > _SHOWN:
         lines.append(f"  and {len(records) - _SHOWN} more")
     return lines

@@ -4,13 +4,16 @@ record(value={"id": 1}, key="a", headers={"trace": ...})     # values are compar
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 from minibroker.config.documents import parse_json
-from minibroker.operations.records import ConsumerRecord
+from minibroker.operations.records import ConsumerRecord, Undecodable
 from minibroker.operations.wording import format_count
+
+Decode: TypeAlias = Callable[[ConsumerRecord, str], object]
+"""Returns the decoded `key` or `value` of a record: a value of JSON, an `Undecodable`, or bytes without a schema."""
 
 ANY: Final = ...
 """Matches anything."""
@@ -24,8 +27,9 @@ class RecordMatcher:
     """An expected record, in which `...` matches anything.
 
     An expected `key` or `value` is compared as bytes if it is bytes, as UTF-8 if it is text, and as null if it is
-    None. Anything else is compared with the record's bytes parsed as JSON. A JSON object may have more members than
-    expected. `headers` are the required headers.
+    None. Anything else is compared with the record's bytes parsed as JSON. Where the broker can decode them by a
+    schema, text and anything else are compared with the decoded value. An object may have more members than expected.
+    `headers` are the required headers.
     """
 
     value: Any = ANY
@@ -35,15 +39,19 @@ class RecordMatcher:
     offset: int | None = None
     timestamp: int | None = None
 
-    def mismatches(self, record: ConsumerRecord) -> list[str]:
+    def mismatches(self, record: ConsumerRecord, decode: Decode = getattr) -> list[str]:
         """Return a line for each difference between the record and the expectation."""
-        lines = [*_compare("key", self.key, record.key), *_compare("value", self.value, record.value)]
+        lines: list[str] = []
+        for name in ("key", "value"):
+            expected, actual = getattr(self, name), getattr(record, name)
+            if not _equals_bytes(expected, actual):
+                lines += _compare(name, expected, decode(record, name))
         for name, expected in (self.headers or {}).items():
             values = [value for key, value in record.headers if key == name]
             if not values:
                 names = ", ".join(sorted({key for key, _ in record.headers})) or "none"
                 lines.append(f"header {name!r}: missing; headers: {names}")
-            elif all(_compare("", expected, value) for value in values):
+            elif not any(_equals_bytes(expected, value) or not _compare("", expected, value) for value in values):
                 lines += _compare(f"header {name!r}", expected, values[-1])
         for name in ("partition", "offset", "timestamp"):
             expected, actual = getattr(self, name), getattr(record, name)
@@ -51,9 +59,9 @@ class RecordMatcher:
                 lines.append(f"{name}: expected {expected}, found {actual}")
         return lines
 
-    def matches(self, record: ConsumerRecord) -> bool:
+    def matches(self, record: ConsumerRecord, decode: Decode = getattr) -> bool:
         """Return whether the record meets the expectation."""
-        return not self.mismatches(record)
+        return not self.mismatches(record, decode)
 
     def __str__(self) -> str:
         conditions = [f"{name}={value!r}" for name in ("key", "value") if (value := getattr(self, name)) is not ANY]
@@ -85,16 +93,18 @@ def record(
     return value
 
 
-def explain(expected: RecordMatcher, records: Iterable[ConsumerRecord]) -> str:
+def explain(expected: RecordMatcher, records: Iterable[ConsumerRecord], decode: Decode = getattr) -> str:
     """Return a message that explains why none of the records matches.
 
     It shows the most similar records with their differences, then counts the records that differ in each part.
     """
-    compared = sorted(((expected.mismatches(record), record) for record in records), key=lambda pair: len(pair[0]))
+    compared = sorted(
+        ((expected.mismatches(record, decode), record) for record in records), key=lambda pair: len(pair[0])
+    )
     lines = [_shorten(f"expected {expected}", 5 * _SHOWN_BYTES)]
     lines.append(f"found {format_count(len(compared), 'record')}" + (", the nearest first:" if compared else ""))
     for mismatches, record in compared[:_SHOWN]:
-        lines.append(f"  {describe(record)}")
+        lines.append(f"  {describe(record, decode)}")
         lines += [f"    {mismatch}" for mismatch in mismatches[:_SHOWN]]
         if len(mismatches) > _SHOWN:
             lines.append(f"    and {len(mismatches) - _SHOWN} more differences")
@@ -108,26 +118,31 @@ def explain(expected: RecordMatcher, records: Iterable[ConsumerRecord]) -> str:
     return "\n".join(lines)
 
 
-def describe(record: ConsumerRecord) -> str:
+def describe(record: ConsumerRecord, decode: Decode = getattr) -> str:
     """Return a one-line description of a record."""
     headers = f", headers={_shorten(repr(dict(record.headers)))}" if record.headers else ""
     position = f"{record.topic}-{record.partition}@{record.offset}"
-    return f"{position}: key={_format_bytes(record.key)}, value={_format_bytes(record.value)}{headers}"
+    key, value = (show(decode(record, name)) for name in ("key", "value"))
+    return f"{position}: key={key}, value={value}{headers}"
 
 
-def _compare(subject: str, expected: Any, actual: bytes | None) -> list[str]:
-    if expected is ANY:
-        return []
-    if expected is None or actual is None or isinstance(expected, bytes | bytearray | str):
-        raw = expected.encode() if isinstance(expected, str) else expected
-        if raw == actual:
-            return []
-        return [f"{subject}: expected {_shorten(repr(expected))}, found {_format_bytes(actual)}"]
-    try:
-        actual_json = parse_json(actual, subject)
-    except ValueError:
-        return [f"{subject}: expected JSON {_shorten(repr(expected))}, found {_format_bytes(actual)}, which is none"]
-    return _compare_json(subject, expected, actual_json)
+def _equals_bytes(expected: Any, actual: bytes | None) -> bool:
+    """Return whether bytes, text or None is expected and found, or anything is expected."""
+    if isinstance(expected, bytes | bytearray | str):
+        return actual == (expected.encode() if isinstance(expected, str) else expected)
+    return expected is ANY or (expected is None and actual is None)
+
+
+def _compare(subject: str, expected: Any, actual: object) -> list[str]:
+    """Compare a key, value or header that does not have the expected bytes."""
+    if isinstance(actual, bytes) and not isinstance(expected, bytes | bytearray | str | None):
+        try:
+            actual = parse_json(actual, subject)
+        except ValueError:
+            return [f"{subject}: expected JSON {_shorten(repr(expected))}, found {show(actual)}, which is none"]
+    elif actual is None or isinstance(actual, bytes | Undecodable) or isinstance(expected, bytes | bytearray):
+        return [f"{subject}: expected {_shorten(repr(expected))}, found {show(actual)}"]
+    return _compare_json(subject, expected, actual)
 
 
 def _compare_json(subject: str, expected: Any, actual: Any) -> list[str]:
@@ -163,9 +178,14 @@ def _shorten(text: str, length: int = _SHOWN_BYTES) -> str:
     return text if len(text) <= length else f"{text[:length]}... ({len(text)} characters)"
 
 
-def _format_bytes(value: bytes | None) -> str:
+def show(value: object) -> str:
+    """Return a key or value that may be decoded, as text of limited length."""
     if value is None:
         return "null"
+    if isinstance(value, Undecodable):
+        return f"{show(value.data)}, which cannot be decoded: {value.reason}"
+    if not isinstance(value, bytes):
+        return _shorten(repr(value))
     try:
         text = repr(value[:_SHOWN_BYTES].decode())
     except UnicodeDecodeError:

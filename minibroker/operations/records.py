@@ -7,7 +7,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from minibroker.cluster.errors import NotFoundError, OperationError, is_the_callers
 from minibroker.cluster.partition import Partition
@@ -79,16 +79,31 @@ class ConsumerRecord:
         return None if self.key is None else self.key.decode()
 
     def json(self) -> Any:
-        """Return the value parsed as JSON, or None for a tombstone.
+        """Return the value parsed as JSON, or None for a tombstone. A value that was decoded is returned as it is.
 
         Raises:
             ValueError: the value is not JSON.
         """
-        return None if self.value is None else parse_json(self.value, "value")
+        return parse_json(self.value, "value") if isinstance(self.value, bytes) else self.value
 
     def header(self, name: str) -> bytes | None:
         """Return the last header with this name, like Kafka's `Headers.lastHeader`, or None."""
         return next((value for key, value in reversed(self.headers) if key == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedRecord(ConsumerRecord):
+    """A record whose key and value are values of JSON if they have a schema, and bytes otherwise."""
+
+    key: Any
+    value: Any
+
+
+class Undecodable(NamedTuple):
+    """The bytes of a key or value that cannot be decoded, and a sentence that says why."""
+
+    data: bytes
+    reason: str
 
 
 def missing_topic_message(services: Services, name: str) -> str:

@@ -12,7 +12,8 @@ from minibroker import AsyncBroker, Broker, BrokerOptions, Fault, Message
 from minibroker.operations.blocking import BrokerNode, ConsumerGroup
 from minibroker.operations.groups import GroupDescription
 from minibroker.operations.producing import RecordMetadata
-from minibroker.operations.records import ConsumerRecord
+from minibroker.operations.records import ConsumerRecord, DecodedRecord
+from minibroker.operations.schemas import SchemaVersion
 from minibroker.operations.share_groups import SharePartitionDescription
 from minibroker.operations.snapshots import Snapshot
 from minibroker.operations.topics import TopicDescription
@@ -30,6 +31,7 @@ def returned(kafka: Broker) -> None:
     assert_type(kafka.topic_config("t"), dict[str, str | None])
     assert_type(kafka.produce("t", "a", b"b", None, Message(1), key="k", codec="gzip"), list[RecordMetadata])
     assert_type(kafka.records("t", partition=1, isolation="read_uncommitted"), list[ConsumerRecord])
+    assert_type(kafka.records("t", decode=True), list[DecodedRecord])
     assert_type(kafka.wait_for("t", 2, matching=lambda each: each.offset > 1, timeout=1), list[ConsumerRecord])
     assert_type(kafka.expect("t", {"id": 1}, headers={"h": "v"}), ConsumerRecord)
     assert_type(kafka.allow("User:a", "read", "write", topic="t", prefixed=True), list[AclBinding])
@@ -48,6 +50,8 @@ def of_handles(kafka: Broker) -> None:
     assert_type(group.wait_until_stable(2, timeout=1), GroupDescription)
     assert_type(group.lag(), dict[TopicPartition, int])
     assert_type(group.share_partitions(), dict[TopicPartition, SharePartitionDescription])
+    assert_type(kafka.schemas.register("t-value", {"type": "int"}, "JSON"), int)
+    assert_type(kafka.schemas.latest("t-value"), SchemaVersion)
     assert_type(kafka.clock.now_ms(), int)
     kafka.clock.advance(timedelta(days=1))
     assert_type(kafka.retention.run(), int)

@@ -18,7 +18,7 @@ def broker() -> Iterator[Broker]:
 
 
 def values(broker: Broker, topic: str, **options: object) -> list[bytes | None]:
-    return [record.value for record in broker.records(topic, **options)]  # type: ignore[arg-type]  # what it takes
+    return [record.value for record in broker.records(topic, **options)]  # type: ignore[call-overload]  # what it takes
 
 
 def test_what_is_produced_is_read_back(broker: Broker) -> None:
@@ -148,7 +148,7 @@ def test_topics_that_there_are_not(broker: Broker) -> None:
     with pytest.raises(OperationError, match="topic 'orders' has no partition 9, only 3"):
         broker.records("orders", partition=9)
     with pytest.raises(OperationError, match="isolation: 'dirty'"):
-        broker.records("orders", isolation="dirty")  # type: ignore[arg-type]  # that is the point
+        broker.records("orders", isolation="dirty")  # type: ignore[call-overload]  # that is the point
     with Broker(config={"auto.create.topics.enable": False}) as strict, pytest.raises(OperationError, match="no topic"):
         strict.produce("nowhere", "x")
 
