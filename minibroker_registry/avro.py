@@ -56,6 +56,10 @@ class AvroSchema(Parsed):
         """Return the value of a payload (see `avro_data.decode`)."""
         return avro_data.decode(self.root, payload)
 
+    def decode_with_branches(self, payload: bytes) -> object:
+        """Return the value of a payload in Avro's JSON encoding (see `Parsed.decode_with_branches`)."""
+        return avro_data.decode(self.root, payload, with_branches=True)
+
     def encode(self, value: object, message: str | None = None) -> bytes:  # noqa: ARG002 - for Protobuf
         """Return the payload of a value (see `avro_data.encode`)."""
         return avro_data.encode(self.root, cast("avro_data.Data", value))

@@ -1,7 +1,8 @@
 """Avro's binary data as the values of JSON, and back.
 
 Bytes and fixed are strings of the characters U+0000 to U+00FF, as in Avro's JSON encoding. Unlike there, a value of a
-union stands for itself, without the name of its branch. Logical types keep the value of the type that they annotate.
+union stands for itself, unless the names of branches are asked for. Logical types keep the value of the type that they
+annotate.
 """
 
 import struct
@@ -25,13 +26,18 @@ _SEVEN_BITS: Final = 0x7F
 _MAX_SHOWN_CHARACTERS: Final = 200
 
 
-def decode(root: Type, payload: bytes) -> Data:
+def decode(root: Type, payload: bytes, *, with_branches: bool = False) -> Data:
     """Return the value of a payload.
+
+    Args:
+        root: The schema's outermost type.
+        payload: The payload.
+        with_branches: Whether a value of a union is an object with the name of its branch, except null.
 
     Raises:
         ValueError: The payload is not data of this type.
     """
-    reader = _Reader(payload)
+    reader = _Reader(payload, with_branches=with_branches)
     try:
         value = reader.read(root)
     except RecursionError:
@@ -44,8 +50,9 @@ def decode(root: Type, payload: bytes) -> Data:
 class _Reader:
     """Reads values from a payload."""
 
-    def __init__(self, payload: bytes) -> None:
+    def __init__(self, payload: bytes, *, with_branches: bool) -> None:
         self._payload = payload
+        self._with_branches = with_branches
         self.at = 0
         self._remaining = _MAX_VALUES_WITHOUT_BYTES + 2 * len(payload)
 
@@ -57,7 +64,9 @@ class _Reader:
         if kind == "record":
             return {member.name: self.read(member.type) for member in node.fields}
         if kind == "union":
-            return self.read(node.branches[self._read_index(len(node.branches), "branches")])
+            branch = node.branches[self._read_index(len(node.branches), "branches")]
+            value = self.read(branch)
+            return {branch.name: value} if self._with_branches and branch.kind != "null" else value
         if kind == "enum":
             return node.symbols[self._read_index(len(node.symbols), "symbols")]
         if node.items is not None:

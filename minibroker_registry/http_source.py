@@ -6,7 +6,8 @@ import http.client
 import json
 import ssl
 import uuid
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from minibroker_registry import records
@@ -16,6 +17,9 @@ from minibroker_registry.schema import Parsed
 
 _PATIENCE_S: Final = 10.0
 _OK: Final = 200
+_CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
+_FIELDS: Final = ("schema", "schemaType", "references", "metadata")
+Answer = TypeVar("Answer")
 
 
 class HttpSource:
@@ -45,7 +49,7 @@ class HttpSource:
             auth = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         self.url = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])).rstrip("/")
         self._path = parts.path.rstrip("/")
-        self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        self._headers = {"Accept": f"{_CONTENT_TYPE}, application/json", "Content-Type": _CONTENT_TYPE}
         if auth is not None:
             basic = base64.b64encode(auth.encode()).decode()
             self._headers["Authorization"] = f"Basic {basic}" if ":" in auth else f"Bearer {auth}"
@@ -63,8 +67,28 @@ class HttpSource:
 
     def latest(self, subject: str, /) -> tuple[int, Parsed]:
         """Return the id and the schema of the latest version of a subject."""
-        version = self._ask(f"/subjects/{quote(subject, safe='')}/versions/latest")
+        version = self._ask(f"/subjects/{quote(subject, safe='')}/versions/latest", _read_version)
         return version.id, self._parse(version)
+
+    def fields(self, id_: int) -> dict[str, Any]:
+        """Return the schema with an id as the fields that register() takes."""
+        return self._ask(
+            f"/schemas/ids/{id_}", lambda answer: {name: answer[name] for name in _FIELDS if name in answer}
+        )
+
+    def register(self, subject: str, fields: Mapping[str, Any], *, only_looks_up: bool = False) -> int:
+        """Return the id of a schema in a subject.
+
+        Args:
+            subject: The subject.
+            fields: `schema`, and optionally `schemaType`, `references` and `metadata`, as the registry takes them.
+            only_looks_up: Whether a schema that the subject does not have is an error, instead of its new version.
+
+        Raises:
+            LookupError: the registry refuses the schema, or does not answer.
+        """
+        path = f"/subjects/{quote(subject, safe='')}"
+        return self._ask(path if only_looks_up else f"{path}/versions", _read_id, fields)
 
     def _parse(self, version: Version) -> Parsed:
         return self._formats.parse_version(version, self._referenced)
@@ -75,11 +99,13 @@ class HttpSource:
     def _kept(self, path: str) -> Version:
         version = self._versions.get(path)
         if version is None:
-            version = self._versions[path] = self._ask(path)
+            version = self._versions[path] = self._ask(path, _read_version)
         return version
 
-    def _ask(self, path: str) -> Version:
-        """Return the schema at a path.
+    def _ask(
+        self, path: str, read: Callable[[dict[str, Any]], Answer], fields: Mapping[str, Any] | None = None
+    ) -> Answer:
+        """Return what `read` makes of the answer to GET, or with fields to POST.
 
         Raises:
             LookupError: the registry refuses the request, does not answer, or answers something else.
@@ -94,14 +120,23 @@ class HttpSource:
         status = _OK
         try:
             with contextlib.closing(connection):
-                connection.request("GET", self._path + path, headers=self._headers)
+                method, body = ("GET", None) if fields is None else ("POST", json.dumps(fields))
+                connection.request(method, self._path + path, body, self._headers)
                 response = connection.getresponse()
                 status = response.status
                 answer: dict[str, Any] = json.loads(response.read())
             if status == _OK:
-                return records.read_version({"subject": "", "version": 0, "id": 0, **answer}, 0)
+                return read(answer)
             raise LookupError(f"The registry at {self.url} answered {status}: {answer['message']}")
         except (OSError, http.client.HTTPException) as error:
             raise LookupError(f"The registry at {self.url} cannot be asked: {error!r}") from None
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise LookupError(f"The registry at {self.url} answered {status}, and no schema") from None
+
+
+def _read_version(answer: Mapping[str, Any]) -> Version:
+    return records.read_version({"subject": "", "version": 0, "id": 0, **answer}, 0)
+
+
+def _read_id(answer: Mapping[str, Any]) -> int:
+    return records.check_integer(answer["id"])

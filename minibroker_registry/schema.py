@@ -67,6 +67,13 @@ class Parsed(ABC):
             ValueError: the payload is not data of this schema.
         """
 
+    def decode_with_branches(self, payload: bytes) -> object:
+        """Return the value of a payload like `decode`, but as command line tools print it.
+
+        In Avro, a value of a union that is not null is an object with the name of its branch: `{"string": "x"}`.
+        """
+        return self.decode(payload)
+
     @abstractmethod
     def encode(self, value: object, message: str | None = None) -> bytes:
         """Return the payload of a value, without the magic byte and the id.

@@ -15,6 +15,8 @@ PROGRAM: Final = "minibroker-tools"
 
 _NEWER: Final = "org.apache.kafka.tools"
 """The package that holds the tools' newer Java classes. The older classes are in `kafka.admin` and `kafka.tools`."""
+_CONFLUENT: Final = {"avro": "Avro", "json-schema": "json.JsonSchema", "protobuf": "protobuf.Protobuf"}
+"""The formats of Confluent's console tools, with the beginnings of their classes' names."""
 TOOLS: Final[Mapping[str, Sequence[str]]] = {
     "kafka-topics": ("kafka.admin.TopicCommand", f"{_NEWER}.TopicCommand"),
     "kafka-broker-api-versions": ("kafka.admin.BrokerApiVersionsCommand",),
@@ -47,6 +49,7 @@ TOOLS: Final[Mapping[str, Sequence[str]]] = {
     "kafka-server-start": ("kafka.Kafka",),
     "zookeeper-server-start": ("org.apache.zookeeper.server.quorum.QuorumPeerMain",),
     "zookeeper-shell": ("org.apache.zookeeper.ZooKeeperMain",),
+    **{f"kafka-{name}-console-{role}": () for name in _CONFLUENT for role in ("consumer", "producer")},
 }
 """The Java classes of each tool, for `kafka-run-class`."""
 _MODULES: Final = {
@@ -58,6 +61,7 @@ _MODULES: Final = {
     **dict.fromkeys(("cub", "ub", "dub"), "confluent"),
     **dict.fromkeys(("kafka-server-start", "kafka-server-stop"), "server"),
     **dict.fromkeys(("zookeeper-server-start", "zookeeper-shell"), "zookeeper"),
+    **{f"kafka-{name}-console-{role}": f"console_{role}" for name in _CONFLUENT for role in ("consumer", "producer")},
 }
 """The modules in `minibroker_tools.commands` that are not named after their tools."""
 _TOOLS_BY_CLASS: Final = {name: tool for tool, classes in TOOLS.items() for name in classes}
@@ -103,7 +107,7 @@ def run_tool(tool: str, arguments: Sequence[str]) -> int:
     module = import_module(f"minibroker_tools.commands.{name}")
     options: Options = module.declare_options(tool)
     try:
-        status: int = module.run(options, arguments)
+        status: int = module.run(options, [*_confluent_options(tool, arguments), *arguments])
     except ToolError as failure:
         if failure.message:
             write_error_line(failure.message)
@@ -116,6 +120,16 @@ def run_tool(tool: str, arguments: Sequence[str]) -> int:
         write_error_line(f"{tool}: {error}")
         return 1
     return status
+
+
+def _confluent_options(tool: str, arguments: Sequence[str]) -> list[str]:
+    """Return the options that Confluent's script of this name adds to those of Kafka's console tool."""
+    name, is_confluent, role = tool.removeprefix("kafka-").partition("-console-")
+    if not is_confluent or not arguments:
+        return []
+    option, kind = ("--formatter", "Formatter") if role == "consumer" else ("--line-reader", "Reader")
+    words = [] if option in arguments else [option, f"io.confluent.kafka.formatter.{_CONFLUENT[name]}Message{kind}"]
+    return [*words, "--property", "schema.registry.url=http://localhost:8081"]
 
 
 def _run_class(words: Sequence[str]) -> int:

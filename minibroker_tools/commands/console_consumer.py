@@ -10,7 +10,9 @@ from string import ascii_letters, digits, punctuation
 from typing import BinaryIO, Final, TypeAlias
 
 from minibroker_protocol.java_text import is_true, trim
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.records.header import TimestampType
+from minibroker_protocol.records.record import Record
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.membership import Consumer
 from minibroker_tools.client.offsets import EARLIEST, LATEST
@@ -20,6 +22,9 @@ from minibroker_tools.commands.common import StoppedError, raise_on_signals, top
 from minibroker_tools.failures import TimedOutError, ToolError, UsageError
 from minibroker_tools.options import Options, Values, key_values
 from minibroker_tools.output import log, write_error_line
+
+with lazy:
+    from minibroker_tools.commands import schema_console
 
 _LOGGER: Final = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 _FOREVER: Final = float("inf")
@@ -54,7 +59,7 @@ def declare_options(tool: str) -> Options:
     options.value("isolation-level", help="read_uncommitted or read_committed")
     options.value("consumer-property", "command-property", help="a client property", metavar="KEY=VALUE")
     options.value("consumer.config", "command-config", help="a file with client properties", metavar="FILE")
-    options.value("formatter", help="DefaultMessageFormatter, LoggingMessageFormatter or NoOpMessageFormatter")
+    options.value("formatter", help="Default-, Logging- or NoOpMessageFormatter, or one of Confluent's for schemas")
     options.value("property", "formatter-property", help="print.key=true, key.separator=: ...", metavar="KEY=VALUE")
     options.value("formatter-config", help="a file with these properties", metavar="FILE")
     options.value("key-deserializer", help="a deserializer of Kafka's clients", metavar="CLASS")
@@ -225,6 +230,8 @@ def formatter_of(values: Values) -> Formatter:
             return LoggingFormatter(properties).write
         case "NoOpMessageFormatter":
             return lambda received, out: None  # noqa: ARG005 - it prints nothing
+        case _ if kind := schema_console.kind_of(name):
+            return schema_console.SchemaFormatter(kind, properties).write
         case _:
             raise UsageError(name)
 
@@ -246,8 +253,8 @@ class DefaultFormatter:
         self._offset, self._headers = flag("print.offset"), flag("print.headers")
         self._key, self._value = flag("print.key"), flag("print.value", default=True)
         self._between, self._end = text("key.separator", "\t"), text("line.separator", "\n")
-        self._between_headers, self._null = text("headers.separator", ","), text("null.literal", "null")
-        self._read_key, self._read_value = find("key.deserializer"), find("value.deserializer")
+        self._between_headers, self.null = text("headers.separator", ","), text("null.literal", "null")
+        self.read_key, self._read_value = find("key.deserializer"), find("value.deserializer")
         self._read_header = find("headers.deserializer")
 
     def write(self, received: Received, out: BinaryIO) -> None:
@@ -268,14 +275,22 @@ class DefaultFormatter:
             ]
             parts.append(self._between_headers.join(pairs) or b"NO_HEADERS")
         if self._key:
-            parts.append(self._format_bytes(record.key, self._read_key))
+            parts.append(self.format_key(record))
         if self._value:
-            parts.append(self._format_bytes(record.value, self._read_value))
+            parts.append(self.format_value(record))
         if parts:
             out.write(self._between.join(parts) + self._end)
 
+    def format_key(self, record: Record) -> bytes:
+        """Return the key as it is written."""
+        return self._format_bytes(record.key, self.read_key)
+
+    def format_value(self, record: Record) -> bytes:
+        """Return the value as it is written."""
+        return self._format_bytes(record.value, self._read_value)
+
     def _format_bytes(self, data: bytes | None, read: Deserialize | None) -> bytes:
-        data = self._null if data is None else data
+        data = self.null if data is None else data
         return data if read is None else read(data).encode()
 
 

@@ -1,11 +1,12 @@
 """kafka-console-producer: sends lines from standard input as records (`kafka.tools.ConsoleProducer`)."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from minibroker_protocol.java_text import is_true, trim
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.records.header import CompressionCodec
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.producer import ACKS, CODECS, OnRefused, Outgoing, Producer
@@ -13,6 +14,9 @@ from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.failures import ApiError, ToolError, UsageError
 from minibroker_tools.options import Options, Values, key_values
 from minibroker_tools.output import log
+
+with lazy:
+    from minibroker_tools.commands import schema_console
 
 if TYPE_CHECKING:
     from io import BufferedReader
@@ -45,7 +49,7 @@ def declare_options(tool: str) -> Options:
     options.value("reader-config", help="a file with these properties", metavar="FILE")
     options.value("producer-property", "command-property", help="a client property", metavar="KEY=VALUE")
     options.value("producer.config", "command-config", help="a file with client properties", metavar="FILE")
-    options.value("line-reader", help="only Kafka's LineMessageReader is supported", metavar="CLASS")
+    options.value("line-reader", help="LineMessageReader, or one of Confluent's for schemas", metavar="CLASS")
     options.value("request-required-acks", help="all, -1, 0 or 1")
     options.value("message-send-max-retries", help="the number of retries (default: 3)", type=int)
     options.value("max-block-ms", help="how long to wait for the topic, in milliseconds", type=int)
@@ -65,11 +69,14 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     properties |= key_values(values.all("producer-property"))
     if values.has("max-block-ms"):
         properties["max.block.ms"] = str(values.number("max-block-ms", 0))
-    reader = LineReader.from_properties(
-        {**load_properties(values.text("reader-config")), **key_values(values.all("property"))}
-    )
-    codec, acks = _choose_codec(values, properties), _choose_acks(values, properties)
     topic = values.text("topic") or ""
+    line_properties = {**load_properties(values.text("reader-config")), **key_values(values.all("property"))}
+    lines = LineReader.from_properties(line_properties)
+    parse = lines.parse_record
+    class_name = values.text("line-reader")
+    if class_name is not None and (kind := schema_console.kind_of(class_name)):
+        parse = schema_console.SchemaReader(kind, lines, line_properties, topic).parse_record
+    codec, acks = _choose_codec(values, properties), _choose_acks(values, properties)
     settings = Settings(servers, properties)
     with Cluster(settings, timeout=settings.milliseconds("max.block.ms")) as cluster:
         producer = Producer(
@@ -80,7 +87,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
             codec=codec,
             retries=values.number("message-send-max-retries", 3),
         )
-        _send_lines(producer, reader, one_by_one=values.has("sync"))
+        _send_lines(producer, parse, one_by_one=values.has("sync"))
     return 0
 
 
@@ -174,14 +181,14 @@ def _kafka_error(message: str) -> ToolError:
     return ToolError(f"org.apache.kafka.common.KafkaException: {message}")
 
 
-def _send_lines(producer: Producer, reader: LineReader, *, one_by_one: bool) -> None:
+def _send_lines(producer: Producer, parse: Callable[[str, int], Outgoing], *, one_by_one: bool) -> None:
     number = 0
     for lines in _read_lines():
         records: list[Outgoing] = []
         try:
             for line in lines:
                 number += 1
-                records.append(reader.parse_record(line, number))
+                records.append(parse(line, number))
                 if one_by_one:
                     producer.send(records)
                     records = []

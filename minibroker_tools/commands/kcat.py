@@ -53,11 +53,10 @@ _VALUES: Final = {
     "X": "PROPERTY=VALUE of librdkafka",
     "F": "FILE with these properties",
     "m": "SECONDS to wait for metadata (default: 5)",
-    "s": "packed values: not supported",
+    "s": "[key=|value=]avro: decode keys, values or both with the schemas of -r",
     "d": "debug contexts of librdkafka: not supported",
-    "r": "address of a schema registry: not supported",
+    "r": "URL of a schema registry",
 }
-_UNSUPPORTED: Final = ("s", "r")
 _MODES: Final = ("L", "P", "C", "Q", "G")
 _NO_METADATA_ERROR: Final = (
     "% ERROR: Failed to acquire metadata: Local: Broker transport failure (Are the brokers reachable? Also try "
@@ -130,12 +129,11 @@ def run(_known: Options, arguments: Sequence[str]) -> int:
     if options.has("V"):
         write_line("kcat - Apache Kafka producer and consumer tool\nVersion 1.7.1 (minibroker-tools, JSON)")
         return 0
-    for name in _UNSUPPORTED:
-        if options.has(name):
-            raise ToolError(f"% ERROR: -{name} {options.text(name)}: this kcat lacks support for that")
     if options.has("d") and not options.has("q"):
         sys.stderr.write(f"% -d {options.text('d')}: this kcat has no debug output\n")
     properties = kafka_properties(options.text("F") or os.environ.get("KCAT_CONFIG"), options.all("X"))
+    if options.has("s") and not (options.text("r") or properties.get(REGISTRY_URL)):
+        raise ToolError("% ERROR: -s avro requires -r <sr_url>")
     servers = options.text("b") or properties.get("bootstrap.servers") or properties.get("metadata.broker.list")
     if servers is None:
         raise UsageError("% ERROR: -b <broker,..> missing")
@@ -161,6 +159,8 @@ def _mode_function(options: KcatOptions) -> Callable[[Cluster, KcatOptions], int
     if mode == "G" and not options.words:
         raise UsageError("% ERROR: -G takes the topics to subscribe to")
     if mode == "P":
+        if options.has("s"):
+            raise ToolError("% ERROR: -s serdes only available in the consumer")
         return kcat_producer.produce
     if mode in {"C", "G"}:
         return kcat_consumer.consume
@@ -268,6 +268,8 @@ _KAFKA_NAMES: Final = {
 """The property of Kafka's clients for each librdkafka property with another name."""
 _PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
+REGISTRY_URL: Final = "schema.registry.url"
+"""The property of libserdes that has the meaning of -r."""
 LIBRDKAFKA_PROPERTIES: Final = frozenset(
     """
 acks allow.auto.create.topics api.version.fallback.ms api.version.request api.version.request.timeout.ms
@@ -319,7 +321,7 @@ def kafka_properties(path: str | None, pairs: Sequence[str]) -> dict[str, str]:
             raise ToolError(f'% ERROR: -X {pair}: Expected "-X property=value"')
         librdkafka_properties[key] = value
     for key in librdkafka_properties:
-        if key.removeprefix("topic.") not in LIBRDKAFKA_PROPERTIES:
+        if key.removeprefix("topic.") not in LIBRDKAFKA_PROPERTIES and key != REGISTRY_URL:
             raise ToolError(f'% ERROR: No such configuration property: "{key}"')
     properties = {_KAFKA_NAMES.get(key, key): value for key, value in librdkafka_properties.items()}
     _add_login(properties)

@@ -1,13 +1,16 @@
 """kcat -C and -G: prints records on standard output."""
 
+import json
 import re
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.records.header import TimestampType
+from minibroker_protocol.records.record import Headers
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.membership import Consumer
 from minibroker_tools.client.offsets import (
@@ -20,9 +23,13 @@ from minibroker_tools.client.offsets import (
 )
 from minibroker_tools.client.reader import Reader, Received
 from minibroker_tools.commands.common import raise_interrupt_on_sigterm
-from minibroker_tools.commands.kcat import KcatOptions, topic_error
+from minibroker_tools.commands.kcat import REGISTRY_URL, KcatOptions, topic_error
 from minibroker_tools.failures import ApiError, ToolError
 from minibroker_tools.output import compact_json
+
+with lazy:
+    from minibroker_registry.http_source import HttpSource
+    from minibroker_registry.values import Values
 
 _TOKEN: Final = re.compile(r"%(.)", re.DOTALL)
 _TIMESTAMP_KINDS: Final = {TimestampType.CREATE_TIME: "create", TimestampType.LOG_APPEND_TIME: "logappend"}
@@ -46,7 +53,7 @@ def _consume_group(cluster: Cluster, options: KcatOptions) -> None:
     topics = set(options.words)
     properties = {**cluster.settings.properties, "group.id": options.text("G") or ""}
     consumer = Consumer(cluster, None, topics.__contains__, properties)
-    write = _make_writer(options, {})
+    write = _make_writer(options, properties, {})
     count, limit = 0, _record_limit(options)
     reached: set[TopicPartition] = set()
     try:
@@ -76,7 +83,7 @@ def _consume_partitions(cluster: Cluster, options: KcatOptions) -> None:
     committed = cluster.settings.get("isolation.level", "read_committed") == "read_committed"
     reader = Reader(cluster, reset=cluster.settings.get("auto.offset.reset", "latest"), read_committed=committed)
     reader.assign(starts)
-    write = _make_writer(options, find_leaders(cluster, partitions))
+    write = _make_writer(options, cluster.settings.properties, find_leaders(cluster, partitions))
     count, limit = 0, _record_limit(options)
     reached: set[TopicPartition] = set()
     while count != limit:
@@ -180,8 +187,10 @@ def _list_offsets(cluster: Cluster, partitions: list[TopicPartition], timestamp:
         raise topic_error(partitions[0][0], error) from None
 
 
-def _make_writer(options: KcatOptions, leaders: dict[TopicPartition, int]) -> Callable[[Received], None]:
-    make = _make_formatter(options, leaders)
+def _make_writer(
+    options: KcatOptions, properties: Mapping[str, str], leaders: dict[TopicPartition, int]
+) -> Callable[[Received], None]:
+    make = _make_formatter(options, properties, leaders)
     out = sys.stdout.buffer
     if not options.has("u"):
         return lambda received: (out.write(make(received)), None)[1]
@@ -193,14 +202,76 @@ def _make_writer(options: KcatOptions, leaders: dict[TopicPartition, int]) -> Ca
     return write
 
 
-def _make_formatter(options: KcatOptions, leaders: dict[TopicPartition, int]) -> Format:
+class _AvroDecoder:
+    """Decodes the keys and values that -s names.
+
+    Attributes:
+        parts: "key", "value", both or none.
+
+    Raises:
+        ToolError: -s has another value, or the URL of the registry is not valid.
+    """
+
+    def __init__(self, options: KcatOptions, properties: Mapping[str, str]) -> None:
+        self.parts = set[str]()
+        for text in options.all("s"):
+            part, _, form = text.rpartition("=")
+            if form != "avro" or part not in {"", "key", "value"}:
+                raise ToolError(f"% ERROR: -s {text}: this kcat has no other form than avro")
+            self.parts |= {part} if part else {"key", "value"}
+        self._continues = options.has("E")
+        try:
+            if self.parts:
+                self._values = Values(HttpSource(options.text("r") or properties[REGISTRY_URL]))
+        except ValueError as error:
+            raise ToolError(f"% ERROR: -r: {error}") from None
+
+    def decode(self, data: bytes, headers: Headers, *, is_key: bool) -> tuple[str, object]:
+        """Return data as JSON, printed as kcat does, and the id of its schema.
+
+        Raises:
+            ValueError: It cannot be decoded.
+        """
+        try:
+            id_, schema, payload = self._values.find(data, headers, is_key=is_key)
+            return json.dumps(schema.decode_with_branches(payload)), id_
+        except ModuleNotFoundError as error:
+            raise ValueError(str(error)) from None
+
+    def fail(self, action: str, received: Received, error: ValueError) -> None:
+        """Report an error, and end the program unless there is -E."""
+        place = f"in {received.topic} [{received.partition}] at offset {received.record.offset}"
+        message = f"% ERROR: Failed to {action} {place}: {error}"
+        if not self._continues:
+            raise ToolError(f"{message}: terminating")
+        sys.stderr.write(f"{message}\n")
+
+    def json_fields(self, received: Received) -> dict[str, str]:
+        """Return the key and the value of a record as members of kcat's JSON."""
+        record = received.record
+        members: dict[str, str] = {}
+        for part, name, data in (("key", "key", record.key), ("value", "payload", record.value)):
+            members[name] = compact_json(_decode_text(data), ensure_ascii=False)
+            if data is not None and part in self.parts:
+                try:
+                    members[name], id_ = self.decode(data, record.headers, is_key=part == "key")
+                    members[f"{part}_schema_id"] = compact_json(id_ if isinstance(id_, int) else str(id_))
+                except ValueError as error:
+                    self.fail(f"deserialize {part} in message", received, error)
+                    members |= {name: "null", f"{name}_error": compact_json(str(error))}
+        return members
+
+
+def _make_formatter(options: KcatOptions, properties: Mapping[str, str], leaders: dict[TopicPartition, int]) -> Format:
+    decoder = _AvroDecoder(options, properties)
     if options.has("J"):
         return lambda received: (
-            record_json(received, leaders.get((received.topic, received.partition), -1)) + "\n"
+            record_json(received, leaders.get((received.topic, received.partition), -1), decoder) + "\n"
         ).encode()
     text = options.delimiter("f", None)
     if text is None:
-        key, end = options.delimiter("K", None), options.delimiter("D", "\n") or ""
+        key = options.delimiter("K", "" if "key" in decoder.parts else None)
+        end = options.delimiter("D", "\n") or ""
         text = f"%k{key.replace('%', '%%')}%s" if key is not None else "%s"
         text += end.replace("%", "%%")
     null = b"NULL" if options.has("Z") else b""
@@ -214,16 +285,24 @@ def _make_formatter(options: KcatOptions, leaders: dict[TopicPartition, int]) ->
     def make(received: Received) -> bytes:
         output = [parts[0]]
         for letter, part in zip(letters, parts[1:], strict=True):
-            output += (_format_token(letter, received, null), part)
+            try:
+                output += (_format_token(letter, received, null, decoder), part)
+            except ValueError as error:
+                what = "key" if letter == "k" else "message"
+                reason = ValueError(f"Avro/Schema-registry {what} deserialization: {error}")
+                decoder.fail("format message", received, reason)
+                break
         return b"".join(output)
 
     return make
 
 
-def _format_token(letter: str, received: Received, null: bytes) -> bytes:
+def _format_token(letter: str, received: Received, null: bytes, decoder: _AvroDecoder) -> bytes:
     record = received.record
     if letter in "sk":
-        data = record.value if letter == "s" else record.key
+        data, part = (record.value, "value") if letter == "s" else (record.key, "key")
+        if data and part in decoder.parts:
+            return decoder.decode(data, record.headers, is_key=letter == "k")[0].encode()
         return bytes(data) if data else null  # kcat treats empty data as null.
     if letter in "SRK":
         data = record.key if letter == "K" else record.value
@@ -239,25 +318,23 @@ def _format_token(letter: str, received: Received, null: bytes) -> bytes:
     return str(fields[letter]).encode()
 
 
-def record_json(received: Received, broker: int) -> str:
+def record_json(received: Received, broker: int, decoder: _AvroDecoder) -> str:
     """Return a record and its position as one line of JSON. Bytes that are not UTF-8 are replaced."""
     record = received.record
     kind = _TIMESTAMP_KINDS.get(record.timestamp_type)
     stamped: dict[str, Any] = {} if kind is None else {"tstype": kind, "ts": record.timestamp}
     headers = [part for key, value in record.headers for part in (key, _decode_text(value))]
-    return compact_json(
-        {
-            "topic": received.topic,
-            "partition": received.partition,
-            "offset": record.offset,
-            **stamped,
-            "broker": broker,
-            **({"headers": headers} if headers else {}),
-            "key": _decode_text(record.key),
-            "payload": _decode_text(record.value),
-        },
-        ensure_ascii=False,
-    )
+    fields = {
+        "topic": received.topic,
+        "partition": received.partition,
+        "offset": record.offset,
+        **stamped,
+        "broker": broker,
+        **({"headers": headers} if headers else {}),
+    }
+    members = {name: compact_json(value, ensure_ascii=False) for name, value in fields.items()}
+    members |= decoder.json_fields(received)
+    return "{" + ",".join(f'"{name}":{text}' for name, text in members.items()) + "}"
 
 
 def _decode_text(data: bytes | None) -> str | None:
