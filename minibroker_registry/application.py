@@ -49,9 +49,17 @@ class Application:
         token: What requests must be authorized with, or None. It is a bearer token, or USER:PASSWORD for Basic.
         own_host: The listening host if only programs of this machine may use the registry, or else None. Web pages of
             other hosts are refused in any case.
+        apply_faults: Called with each request, such as `GET /subjects`. It may wait, or raise RegistryError.
     """
 
-    def __init__(self, registry: Registry, token: str | None, own_host: str | None) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        token: str | None,
+        own_host: str | None,
+        apply_faults: Callable[[str], Awaitable[None]] | None = None,
+    ) -> None:
+        self._apply_faults = apply_faults
         self._registry = registry
         self._own_host = own_host
         self._credentials = () if token is None else _credentials(token)
@@ -63,7 +71,10 @@ class Application:
         status, body, challenge = 200, b"", False
         try:
             self._check_access(headers)
-            answer = self._answer(scope, headers, await _read_body(receive))
+            content = await _read_body(receive)
+            if self._apply_faults is not None:
+                await self._apply_faults(f"{scope['method']} {scope['path']}")
+            answer = self._answer(scope, headers, content)
             body = (answer if isinstance(answer, RawText) else _to_json(answer)).encode()
         except RegistryError as error:
             status, challenge = error.status, error.status == _UNAUTHORIZED

@@ -3,12 +3,13 @@
 import asyncio
 import threading
 from collections.abc import Coroutine, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from minibroker.cluster.errors import OperationError
 from minibroker.operations import producing
 from minibroker.operations import topics as operations_topics
 from minibroker.operations.waiting import run_in_slices
+from minibroker.server.faults.registry import faults_of
 from minibroker.server.schema_topic import SchemaReader
 from minibroker.server.services import Services
 from minibroker_protocol.steps import drain
@@ -88,6 +89,26 @@ class BrokerLog:
     def append(self, new: Sequence[Record]) -> None:
         """Write records in one go. The topic is created if it does not exist."""
         self._wait(self._append(new))
+
+    async def apply_faults(self, request: str) -> None:
+        """Have the faults act that hit a request, such as `GET /subjects`. Runs on the registry's loop.
+
+        Raises:
+            RegistryError: the request fails by a fault.
+        """
+        if self._services.faults:
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._apply_faults(request), self._loop))
+
+    async def _apply_faults(self, request: str) -> None:
+        services = self._services
+        matched = faults_of(services).match_http(request)
+        if matched is not None and matched.delay_ms:
+            is_over = asyncio.Event()
+            services.core.clock.call_later(matched.delay_ms, is_over.set)
+            await is_over.wait()
+        if matched is not None and matched.fault is not None:
+            status, error = matched.fault.http_status, cast("int", matched.fault.error)
+            raise RegistryError(status, "A fault has this request fail", int(error))
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the broker's loop.

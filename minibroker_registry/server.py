@@ -92,4 +92,6 @@ class RegistryServer(HttpServer):
         """Return the application of the registry, which reads its topic at the first request."""
         assert self._make_registry is not None
         own_host = self.host if self._token is None and is_loopback(self.host) else None
-        return application.Application(self._make_registry(), self._token, own_host)
+        served = self._make_registry()
+        faults = None if self._broker_log is None else self._broker_log.apply_faults
+        return application.Application(served, self._token, own_host, faults)

@@ -202,6 +202,7 @@ class AsyncBroker(AsyncOperations):
             await self.stop()
             raise
         self._server = server
+        server.services.has_registry = self._registry is not None
         for companion in (self._plane, self._page, self._registry):
             if companion is not None:
                 companion.start(self, asyncio.get_running_loop())

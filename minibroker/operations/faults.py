@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 def reasons_never_to_match(services: Services, fault: "Fault") -> Iterator[str]:
     """Yield the reasons why no request to this broker in its current state can match a fault."""
+    if fault.is_for_registry:
+        if not services.has_registry:
+            yield "api: this broker has no schema registry"
+        return
     served = services.served
     routes = [route for route in ROUTES if fault.is_for(route.message)]
     ranges = [(route.first, route.last) if served is None else served.get(route.key) for route in routes]

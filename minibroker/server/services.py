@@ -63,6 +63,7 @@ class Services:
         recording: The recording of requests (`minibroker.server.inspection.recording`), or None while it is off.
         faults: The installed faults (`minibroker.server.faults.registry`), or None before the first one.
         registry: The schema registry (`minibroker_registry.broker_log`), or None before its first use.
+        has_registry: Whether a schema registry is served.
         chain_version: Counts the changes to `quotas`, `recording` and `faults`. Connections compose their
             interceptors again after a change.
         misspelt_topics: For each topic created by a client's request with a likely misspelling, the topic that was
@@ -93,6 +94,7 @@ class Services:
         self.recording: Any = None
         self.faults: Any = None
         self.registry: Any = None
+        self.has_registry = False
         self.chain_version = 0
         self.misspelt_topics: dict[str, str] = {}
         self.copying = asyncio.Lock()

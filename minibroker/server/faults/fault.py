@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, NamedTuple, cast
 
@@ -44,6 +44,9 @@ _INTEGERS: Final[dict[str, int | None]] = {
     "throttle_ms": 1,
 }
 """The minimum of each integer field."""
+_REGISTRY: Final = "registry"
+_OF_REGISTRY: Final = frozenset({"api", "nth", "after", "times", "probability", "seed", "error", "delay_ms"})
+"""The fields that have a meaning for the schema registry."""
 _MAX_INTEGER: Final = 2**31 - 1
 
 __tracebackhide__ = is_the_callers
@@ -101,14 +104,19 @@ class Fault:
         self.fired = 0
         self._matched = 0
         self._check_types()
+        #: Whether the fault hits requests to the schema registry, whose API is a method and a path.
+        self.is_for_registry = self.api is not None and ("/" in self.api or self.api.lower() == _REGISTRY)
         try:
-            self._is_api = None if self.api is None else matcher_of_apis(self.api)
+            self._is_api = None if self.api is None else self._match_api(self.api)
         except OperationError as error:
             raise FaultError(str(error)) from None
-        self._check_api()
         #: The API versions that the fault applies to, or None for all.
         self.version_range = None if self.versions is None else _version_range(self.versions)
-        self._check_actions()
+        if self.is_for_registry:
+            self._check_for_registry()
+        else:
+            self._check_api()
+            self._check_actions()
         self._is_named = {name: None if (text := getattr(self, name)) is None else matcher(text) for name in _NAMES}
         self._random = random.Random(self.seed)  # noqa: S311 - not used for secrets
 
@@ -134,6 +142,26 @@ class Fault:
                     raise FaultError(f"{name}: {getattr(self, name)!r} has no meaning beside nth, which is one request")
         if self.seed is not None and self.probability is None:
             raise FaultError(f"seed: {self.seed!r} has no meaning without probability")
+
+    def _match_api(self, pattern: str) -> Callable[[str], bool]:
+        if not self.is_for_registry:
+            return matcher_of_apis(pattern)
+        return matcher("* /*" if "/" not in pattern else f"* {pattern}" if pattern.startswith("/") else pattern)
+
+    def _check_for_registry(self) -> None:
+        for name, value in self.to_json().items():
+            if name not in _OF_REGISTRY:
+                raise FaultError(f"{name}: {value!r} has no meaning for the schema registry")
+        if self.error is None and self.delay_ms is None:
+            raise FaultError("nothing happens: give one of error, delay_ms")
+        if self.error is not None and not (isinstance(self.error, int) and self.http_status in range(400, 600)):
+            raise FaultError(f"error: {self.error!r} is neither an HTTP status, such as 503, nor a code, such as 40403")
+
+    @property
+    def http_status(self) -> int:
+        """The HTTP status for `error`, which may be a code of the schema registry. Its first digits are the status."""
+        assert isinstance(self.error, int)
+        return int(str(int(self.error))[:3])
 
     def _check_api(self) -> None:
         apis = [route for route in ROUTES if self.is_for(route.message)]
@@ -179,7 +207,7 @@ class Fault:
 
     def is_for(self, api: str) -> bool:
         """Return whether the fault applies to requests of this API."""
-        return self._is_api is None or self._is_api(api)
+        return "/" not in api if self._is_api is None else self._is_api(api)
 
     def applies_to(self, target: Target) -> bool:
         """Return whether the fault applies to this target of a request."""

@@ -43,7 +43,12 @@ class Row(NamedTuple):
 
 
 MATCH: Final = (
-    Row("api", "pattern", "The API: `Produce`, `PRODUCE`, `*Group*`."),
+    Row(
+        "api",
+        "pattern",
+        "The API: `Produce`, `PRODUCE`, `*Group*`. `registry` or a method with a path: see "
+        "[The schema registry](#the-schema-registry).",
+    ),
     Row("versions", "range", "The API's versions: `7`, `0-3`, `9+`."),
     Row("node", "integer", "The id of the broker that receives the request."),
     Row("client_id", "pattern", "The client id. A client without an id has the empty text."),

@@ -15,6 +15,7 @@ from minibroker.server.faults.fault import RequestContext
 from minibroker.server.faults.refusals import refuse
 from minibroker.server.faults.stale_metadata import MetadataHistory
 from minibroker.server.inspection.recording import recording_of
+from minibroker.server.requests.declarations import Target
 from minibroker.server.requests.dispatch import outcome_of, serve
 from minibroker.server.requests.targets import targets_of
 from minibroker_protocol.api_keys import ApiKey
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from minibroker.server.faults.fault import Fault
     from minibroker.server.inspection.recording import RecordedRequest
     from minibroker.server.requests.call import Call
-    from minibroker.server.requests.declarations import Target
     from minibroker.server.services import Services
 
 _IMMEDIATE: Final = frozenset({None, "error", "stale_metadata"})
@@ -124,6 +124,15 @@ class FaultRegistry:
             sum(fault.delay_ms or 0 for fault in hitting),
             max((fault.throttle_ms or 0 for fault in hitting), default=0),
         )
+
+    def match_http(self, request: str) -> MatchedFault | None:
+        """Count a request to the schema registry, such as `GET /subjects`, and return the effect on it, or None."""
+        matched = self.match(RequestContext(request, 0, None, -1, (Target(),)))
+        if matched is not None:
+            for fault in matched.all:
+                fault.fired += 1
+            self._services.core.hooks.fault_hit(FaultHit(request, None, matched.all[0].to_json))
+        return matched
 
     def serve(self, channel: Channel, request: Any, call: Call, entry: RecordedRequest) -> Any:
         """Serve a request unless a fault prevents it, and apply the faults to its response.
