@@ -19,41 +19,37 @@ from minibroker_registry.schema import InvalidSchemaError
 
 Number: TypeAlias = int | Decimal
 _Expected = TypeVar("_Expected")
+_TYPE_NAMES: Final[dict[type, str]] = {
+    bool: "a boolean",
+    str: "a string",
+    dict: "an object",
+    list: "an array",
+    type(None): "null",
+}
 
-_PROPERTIES: Final = frozenset({"properties", "patternProperties"})
 _SUMS: Final = ("allOf", "anyOf", "oneOf")
-_LIMITS: Final = {
-    "string": ("minLength", "maxLength"),
-    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-    "object": ("minProperties", "maxProperties"),
-    "array": ("minItems", "maxItems"),
+_ARRAY: Final = ("minItems", "maxItems", "uniqueItems", "contains")
+_OBJECT: Final = ("minProperties", "maxProperties", "properties", "required", "patternProperties", "propertyNames")
+_NUMBER: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_STRING: Final = ("minLength", "maxLength", "pattern")
+_SINCE_6: Final = {
+    "array": (*_ARRAY, "items", "additionalItems"),
+    "object": (*_OBJECT, "additionalProperties", "dependencies"),
+    "number": _NUMBER,
+    "string": (*_STRING, "format"),
 }
-_COUNTS: Final = frozenset(_LIMITS["string"] + _LIMITS["object"] + _LIMITS["array"])
-_TO_7: Final = {
-    "array": {*_LIMITS["array"], "items", "uniqueItems", "additionalItems"},
-    "object": {
-        *_LIMITS["object"],
-        *("properties", "required", "patternProperties", "additionalProperties", "dependencies"),
-    },
-    "number": {*_LIMITS["number"]},
-    "string": {*_LIMITS["string"], "pattern", "format"},
+"""The keywords for each kind of value, in the order in which they are read."""
+_IN_4: Final = {
+    kind: tuple(word for word in words if word not in {"contains", "propertyNames"}) for kind, words in _SINCE_6.items()
 }
-_SINCE_6: Final = {**_TO_7, "array": {*_TO_7["array"], "contains"}, "object": {*_TO_7["object"], "propertyNames"}}
 _SINCE_2019: Final = {
-    "array": {*_LIMITS["array"], "items", "uniqueItems", "contains", "prefixItems", "unevaluatedItems"},
-    "object": (_SINCE_6["object"] - {"dependencies"})
-    | {"dependentRequired", "dependentSchemas", "unevaluatedProperties"},
-    "number": {*_LIMITS["number"]},
-    "string": {*_LIMITS["string"], "pattern"},
+    "array": (*_ARRAY, "prefixItems", "items", "unevaluatedItems"),
+    "object": (*_OBJECT, "additionalProperties", "dependentRequired", "dependentSchemas", "unevaluatedProperties"),
+    "number": _NUMBER,
+    "string": _STRING,
 }
-_KINDS: Final = {
-    "array": "array",
-    "boolean": "boolean",
-    "integer": "number",
-    "null": "null",
-    "number": "number",
-    "object": "object",
-    "string": "string",
+_KINDS: Final = {name: name for name in ("array", "boolean", "null", "number", "object", "string")} | {
+    "integer": "number"
 }
 """The kind of node for each type of JSON Schema."""
 
@@ -135,7 +131,7 @@ class Loader:
         self._documents = documents
         self._draft = draft = documents.draft
         self._is_modern = draft >= DRAFT_2019
-        self._keywords = _SINCE_2019 if self._is_modern else _TO_7 if draft == DRAFT_4 else _SINCE_6
+        self._keywords = _SINCE_2019 if self._is_modern else _IN_4 if draft == DRAFT_4 else _SINCE_6
         self._nodes: dict[int, Node] = {}
         self._references: list[tuple[Node, Json]] = []
         self._waiting: list[tuple[Json, str, str]] = []
@@ -182,9 +178,9 @@ class Loader:
         return node
 
     def _load_object(self, schema: dict[str, Json], base: str, where: str) -> Node:
-        for keyword in ("title", "description", self._documents.id_keyword, "$ref", "$dynamicRef"):
+        for keyword in ("title", "description", "format", self._documents.id_keyword, "$ref", "$dynamicRef"):
             if keyword in schema:
-                _expect(schema[keyword], str, "a string", f"{where}/{keyword}")
+                _expect(schema[keyword], str, f"{where}/{keyword}")
         if "$ref" in schema and not self._is_modern:
             node = self._refer(schema["$ref"], base, where)
         else:
@@ -204,15 +200,14 @@ class Loader:
             for keyword in ("$ref", "$dynamicRef"):
                 if keyword in schema:
                     yield self._refer(schema[keyword], base, f"{where}/{keyword}")
-            self._load_map(schema, "$defs", base, where)
+            self._load_map(schema.get("$defs", {}), base, f"{where}/$defs")
         if "enum" in schema:
-            values = _list_of(schema, "enum", where)
+            values = _expect(schema["enum"], list, f"{where}/enum")
             yield Node("enum", values=frozenset(digest_of(value, self._digests) for value in values))
         for criterion in _SUMS:
             if criterion in schema:
-                parts = self._load_list(schema, criterion, base, where)
-                raw = _list_of(schema, criterion, where)
-                digests = [digest_of(part, self._digests) for part in raw]
+                parts = self._load_list(schema[criterion], base, f"{where}/{criterion}")
+                digests = [digest_of(part, self._digests) for part in _expect(schema[criterion], list, where)]
                 yield Node("combined", criterion=criterion, parts=parts, digests=digests)
         if "not" in schema:
             yield Node("not", parts=[self._load(schema["not"], base, f"{where}/not")])
@@ -237,123 +232,97 @@ class Loader:
             yield Node("combined", criterion="anyOf", parts=nodes, digests=[name.encode() for name in types])
         kinds = {_KINDS[name] for name in types}
         # json-sKema forgets properties that are none.
-        given_keywords = {key for key in schema if not self._is_modern or key not in _PROPERTIES or schema[key]}
+        forgotten = {"properties", "patternProperties"} if self._is_modern else ()
+        given_keywords = {key for key in schema if key not in forgotten or schema[key]}
         for kind, keywords in self._keywords.items():
-            if kind not in kinds and not keywords.isdisjoint(given_keywords):
+            if kind not in kinds and not given_keywords.isdisjoint(keywords):
                 yield self._load_type(kind, schema, base, where)
 
     def _load_type(self, name: str, schema: dict[str, Json], base: str, where: str) -> Node:
         """Load the constraints for the values of one type."""
         kind = _KINDS[name]
         node = Node(kind, is_integer=name == "integer")
-        for keyword in _LIMITS.get(kind, ()):
+        for keyword in self._keywords.get(kind, ()):
             if keyword in schema:
-                self._add_limit(node, keyword, schema[keyword], f"{where}/{keyword}")
-        if kind == "string":
-            for keyword in ("pattern", "format"):
-                if keyword in schema:
-                    _expect(schema[keyword], str, "a string", f"{where}/{keyword}")
-            if "pattern" in schema:
-                node.pattern = str(schema["pattern"])
-                check_pattern(node.pattern, f"{where}/pattern")
-        elif kind == "object":
-            self._load_members(node, schema, base, where)
-        elif kind == "array":
-            self._load_items(node, schema, base, where)
+                self._load_keyword(node, keyword, schema[keyword], base, f"{where}/{keyword}")
+        if kind == "array" and ("contains" in schema or not self._is_modern):
+            counts = {"minContains": 1, **schema} if self._is_modern else schema
+            for keyword in ("minContains", "maxContains"):
+                count = counts.get(keyword)
+                if isinstance(count, int | Decimal) and not isinstance(count, bool):
+                    node.limits[keyword] = count
         return node
+
+    def _load_keyword(self, node: Node, keyword: str, value: Json, base: str, where: str) -> None:  # noqa: C901, PLR0912 - a case for each
+        match keyword:
+            case "properties":
+                node.properties = self._load_map(value, base, where)
+            case "patternProperties":
+                node.patterns = self._load_map(value, base, where)
+                for pattern in node.patterns:
+                    check_pattern(pattern, where)
+            case "dependentSchemas":
+                node.dependent_schemas = self._load_map(value, base, where)
+            case "dependencies" | "dependentRequired":
+                for name, dependency in _expect(value, dict, where).items():
+                    if isinstance(dependency, list) or keyword == "dependentRequired":
+                        node.dependencies[name] = _names(dependency, f"{where}/{name}")
+                    else:
+                        node.dependent_schemas[name] = self._load(dependency, base, f"{where}/{name}")
+            case "required":
+                node.required = _names(value, where)
+            case "additionalProperties":
+                node.additional = self._load_unless_bool(value, base, where)
+            case "additionalItems":
+                rest = self._load_unless_bool(value, base, where)
+                # It means nothing if there is one schema for all items.
+                node.additional = True if node.items is not None and rest is False else rest
+            case "unevaluatedProperties" | "unevaluatedItems":
+                node.unevaluated = self._load(value, base, where)
+            case "contains" | "propertyNames":
+                self._load(value, base, where)
+            case "uniqueItems":
+                node.is_unique = _expect(value, bool, where)
+            case "items" if self._is_modern and (isinstance(value, bool) or node.positions):
+                node.additional = self._load_unless_bool(value, base, where)
+            case "items" if self._is_modern or not isinstance(value, list):
+                node.items = self._load(value, base, where)
+            case "items" | "prefixItems":
+                node.positions = self._load_list(value, base, where)
+            case "pattern":
+                node.pattern = _expect(value, str, where)
+                check_pattern(node.pattern, where)
+            case "format":
+                pass  # It is not compared.
+            case _:
+                self._add_limit(node, keyword, value, where)
 
     def _add_limit(self, node: Node, keyword: str, value: Json, where: str) -> None:
         if keyword.startswith("exclusive") and self._draft == DRAFT_4:
-            _expect(value, bool, "a boolean", where)  # Confluent does not compare it.
+            _expect(value, bool, where)  # Confluent does not compare it.
             return
         if isinstance(value, bool) or not isinstance(value, int | Decimal):
             raise InvalidSchemaError(f"{where}: expected a number, found {_name_of(value)}")
-        if keyword in _COUNTS and not self._is_modern and not isinstance(value, int):
+        if keyword not in _NUMBER and not self._is_modern and not isinstance(value, int):
             raise InvalidSchemaError(f"{where}: expected an integer, found {value}")
         if keyword == "multipleOf" and not value:
             raise InvalidSchemaError(f"{where}: multipleOf should not be 0")
         node.limits[keyword] = value
 
-    def _load_members(self, node: Node, schema: dict[str, Json], base: str, where: str) -> None:
-        """Load the constraints for objects."""
-        properties = _map_of(schema, "properties", where)
-        id_keyword = self._documents.id_keyword
-        for name, member in properties.items():
-            if name != id_keyword or isinstance(member, dict):
-                node.properties[name] = self._load(member, base, f"{where}/properties/{name}")
-        node.patterns = self._load_map(schema, "patternProperties", base, where)
-        for pattern in node.patterns:
-            check_pattern(pattern, f"{where}/patternProperties")
-        node.required = _names_of(schema, "required", where)
-        if "additionalProperties" in schema:
-            node.additional = self._load_additional(schema, "additionalProperties", base, where)
-        if "propertyNames" in schema and self._draft != DRAFT_4:
-            self._load(schema["propertyNames"], base, f"{where}/propertyNames")
-        if self._is_modern:
-            required = _map_of(schema, "dependentRequired", where)
-            for name in required:
-                node.dependencies[name] = _names_of(required, name, f"{where}/dependentRequired")
-            node.dependent_schemas = self._load_map(schema, "dependentSchemas", base, where)
-            if "unevaluatedProperties" in schema:
-                node.unevaluated = self._load(schema["unevaluatedProperties"], base, f"{where}/unevaluatedProperties")
-            return
-        dependencies = _map_of(schema, "dependencies", where)
-        for name, dependency in dependencies.items():
-            if isinstance(dependency, list):
-                node.dependencies[name] = _names_of(dependencies, name, f"{where}/dependencies")
-            else:
-                node.dependent_schemas[name] = self._load(dependency, base, f"{where}/dependencies/{name}")
+    def _load_unless_bool(self, value: Json, base: str, where: str) -> bool | Node:
+        return value if isinstance(value, bool) else self._load(value, base, where)
 
-    def _load_items(self, node: Node, schema: dict[str, Json], base: str, where: str) -> None:
-        """Load the constraints for arrays."""
-        if "uniqueItems" in schema:
-            node.is_unique = _expect(schema["uniqueItems"], bool, "a boolean", f"{where}/uniqueItems")
-        if "contains" in schema and self._draft != DRAFT_4:
-            self._load(schema["contains"], base, f"{where}/contains")
-        if self._is_modern:
-            self._load_modern_items(node, schema, base, where)
-            return
-        if isinstance(schema.get("items"), list):
-            node.positions = self._load_list(schema, "items", base, where)
-        elif "items" in schema:
-            node.items = self._load(schema["items"], base, f"{where}/items")
-        if "additionalItems" in schema:
-            rest = self._load_additional(schema, "additionalItems", base, where)
-            # It means nothing if there is one schema for all items.
-            node.additional = True if node.items is not None and rest is False else rest
-        self._add_contains(node, schema)
+    def _load_map(self, value: Json, base: str, where: str) -> dict[str, Node]:
+        """Load the schemas in an object. What has the name of the keyword for ids may be something else."""
+        return {
+            name: self._load(member, base, f"{where}/{name}")
+            for name, member in _expect(value, dict, where).items()
+            if name != self._documents.id_keyword or isinstance(member, dict)
+        }
 
-    def _load_modern_items(self, node: Node, schema: dict[str, Json], base: str, where: str) -> None:
-        if "prefixItems" in schema:
-            node.positions = self._load_list(schema, "prefixItems", base, where)
-        if "items" in schema:
-            rest = self._load_additional(schema, "items", base, where)
-            if isinstance(rest, Node) and not node.positions:
-                node.items = rest
-            else:
-                node.additional = rest
-        if "unevaluatedItems" in schema:
-            node.unevaluated = self._load(schema["unevaluatedItems"], base, f"{where}/unevaluatedItems")
-        if "contains" in schema:
-            self._add_contains(node, {"minContains": 1, **schema})
-
-    def _add_contains(self, node: Node, schema: dict[str, Json]) -> None:
-        for keyword in ("minContains", "maxContains"):
-            value = schema.get(keyword)
-            if isinstance(value, int | Decimal) and not isinstance(value, bool):
-                node.limits[keyword] = value
-
-    def _load_additional(self, schema: dict[str, Json], keyword: str, base: str, where: str) -> bool | Node:
-        value = schema[keyword]
-        return value if isinstance(value, bool) else self._load(value, base, f"{where}/{keyword}")
-
-    def _load_map(self, schema: dict[str, Json], keyword: str, base: str, where: str) -> dict[str, Node]:
-        members = _map_of(schema, keyword, where)
-        return {name: self._load(member, base, f"{where}/{keyword}/{name}") for name, member in members.items()}
-
-    def _load_list(self, schema: dict[str, Json], keyword: str, base: str, where: str) -> list[Node]:
-        members = _list_of(schema, keyword, where)
-        return [self._load(member, base, f"{where}/{keyword}/{index}") for index, member in enumerate(members)]
+    def _load_list(self, value: Json, base: str, where: str) -> list[Node]:
+        members = _expect(value, list, where)
+        return [self._load(member, base, f"{where}/{index}") for index, member in enumerate(members)]
 
     def _refer(self, reference: Json, base: str, where: str) -> Node:
         node = Node("reference")
@@ -377,30 +346,16 @@ def _shorten(reference: Node) -> None:
         step.target = end
 
 
-def _expect(value: Json, kind: type[_Expected], what: str, where: str) -> _Expected:
-    """Return a value if it is of a type. A boolean is no number."""
+def _expect(value: Json, kind: type[_Expected], where: str) -> _Expected:
+    """Return a value if it is of a type."""
     if not isinstance(value, kind):
-        raise InvalidSchemaError(f"{where}: expected {what}, found {_name_of(value)}")
+        raise InvalidSchemaError(f"{where}: expected {_TYPE_NAMES[kind]}, found {_name_of(value)}")
     return value
 
 
-def _map_of(schema: dict[str, Json], keyword: str, where: str) -> dict[str, Json]:
-    value = schema.get(keyword, {})
-    if not isinstance(value, dict):
-        raise InvalidSchemaError(f"{where}/{keyword}: expected an object, found {_name_of(value)}")
-    return value
-
-
-def _list_of(schema: dict[str, Json], keyword: str, where: str) -> list[Json]:
-    value = schema.get(keyword, [])
-    if not isinstance(value, list):
-        raise InvalidSchemaError(f"{where}/{keyword}: expected an array, found {_name_of(value)}")
-    return value
-
-
-def _names_of(schema: dict[str, Json], keyword: str, where: str) -> frozenset[str]:
-    names = _list_of(schema, keyword, where)
-    return frozenset(_expect(name, str, "a string", f"{where}/{keyword}/{index}") for index, name in enumerate(names))
+def _names(value: Json, where: str) -> frozenset[str]:
+    names = _expect(value, list, where)
+    return frozenset(_expect(name, str, f"{where}/{index}") for index, name in enumerate(names))
 
 
 def _type_name(name: Json, where: str) -> str:
@@ -411,5 +366,4 @@ def _type_name(name: Json, where: str) -> str:
 
 def _name_of(value: Json) -> str:
     """Return the name of a value's type in JSON, for a message."""
-    names = ((bool, "a boolean"), (str, "a string"), (dict, "an object"), (list, "an array"), (type(None), "null"))
-    return next((name for kind, name in names if isinstance(value, kind)), "a number")
+    return next((name for kind, name in _TYPE_NAMES.items() if isinstance(value, kind)), "a number")

@@ -61,37 +61,23 @@ def dump(value: Json, print_number: Callable[[Decimal], str], *, sort_keys: bool
     Raises:
         InvalidSchemaError: the value is nested too deeply, or a string holds half of a surrogate pair.
     """
-    pieces: list[str] = []
-    add = pieces.append
 
-    def visit(value: Json, depth: int) -> None:
+    def text_of(value: Json, depth: int) -> str:
         if isinstance(value, str):
-            add(f'"{value.translate(_ESCAPES)}"')
-        elif isinstance(value, dict):
-            if depth > MAX_DEPTH:
-                raise InvalidSchemaError(f"The schema is nested more than {MAX_DEPTH} levels deep")
-            before = "{"
-            for key in sorted(value) if sort_keys else value:
-                add(f'{before}"{key.translate(_ESCAPES)}":')
-                visit(value[key], depth + 1)
-                before = ","
-            add("}" if value else "{}")
-        elif isinstance(value, list):
-            if depth > MAX_DEPTH:
-                raise InvalidSchemaError(f"The schema is nested more than {MAX_DEPTH} levels deep")
-            before = "["
-            for element in value:
-                add(before)
-                visit(element, depth + 1)
-                before = ","
-            add("]" if value else "[]")
-        elif isinstance(value, Decimal):
-            add(print_number(value))
-        else:
-            add("null" if value is None else str(value).lower())
+            return f'"{value.translate(_ESCAPES)}"'
+        if isinstance(value, Decimal):
+            return print_number(value)
+        if not isinstance(value, dict | list):
+            return "null" if value is None else str(value).lower()
+        if depth > MAX_DEPTH:
+            raise InvalidSchemaError(f"The schema is nested more than {MAX_DEPTH} levels deep")
+        if isinstance(value, list):
+            return f"[{','.join([text_of(element, depth + 1) for element in value])}]"
+        keys = sorted(value) if sort_keys else value
+        members = [f'"{key.translate(_ESCAPES)}":{text_of(value[key], depth + 1)}' for key in keys]
+        return f"{{{','.join(members)}}}"
 
-    visit(value, 1)
-    text = "".join(pieces)
+    text = text_of(value, 1)
     if not text.isascii() and _SURROGATE.search(text):
         raise InvalidSchemaError("A string of the schema holds half of a surrogate pair")
     return text

@@ -173,6 +173,11 @@ Definition: TypeAlias = Message | Enum
 """What defines a type."""
 
 
+def as_list(value: Value) -> list[Value]:
+    """Return a list itself, and another value in a list."""
+    return value if isinstance(value, list) else [value]
+
+
 def map_types(written: str) -> tuple[str, str] | None:
     """Return the types of the key and the value of a map type, or None for another type."""
     if not written.startswith("map<"):

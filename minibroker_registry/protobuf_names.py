@@ -10,7 +10,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Final, NamedTuple, TypeVar
 
 from minibroker_registry import protobuf_elements as elements
-from minibroker_registry.protobuf_elements import Value, Word, join_name, map_types
+from minibroker_registry.protobuf_elements import Value, Word, as_list, join_name, map_types
 from minibroker_registry.protobuf_tokens import MAX_NAME_CHARACTERS
 from minibroker_registry.schema import InvalidSchemaError
 
@@ -267,7 +267,7 @@ class _Normalizer:
         if len(values) == 1:
             return values[0]
         if field is None or field.label == "repeated":
-            unique = {repr(element): element for value in values for element in _as_list(value)}
+            unique = {repr(element): element for value in values for element in as_list(value)}
             return list(unique.values())
         parts: dict[str, list[Value]] = {}
         for value in values:
@@ -311,10 +311,6 @@ def _as_map(value: Value) -> Value:
     if not isinstance(value, elements.Option):
         return value
     return {f"[{value.name}]" if value.parenthesized else value.name: _as_map(value.value)}
-
-
-def _as_list(value: Value) -> list[Value]:
-    return value if isinstance(value, list) else [value]
 
 
 def _single(values: elements.Range) -> elements.Range:

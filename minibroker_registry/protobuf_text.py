@@ -22,6 +22,7 @@ from minibroker_registry.protobuf_elements import (
     Service,
     Value,
     Word,
+    as_list,
 )
 from minibroker_registry.protobuf_tokens import MAX_DEPTH, Tokens
 from minibroker_registry.schema import InvalidSchemaError
@@ -60,10 +61,10 @@ class _Parser(Tokens):
                 raise self.unexpected("'proto2' or 'proto3'")
             file.syntax = self.advance()[1:-1]
             self.expect(";")
-        statements: dict[str, Callable[[], None]] = {
+        statements: dict[str, Callable[[], object]] = {
             "package": self.package,
             "import": self.import_,
-            "option": lambda: file.options.append(self.option_statement()),
+            "option": lambda: self.option_statement(file.options),
             "message": lambda: file.members.append(self.message()),
             "enum": lambda: file.members.append(self.enum()),
             "extend": lambda: file.members.append(self.extend()),
@@ -71,11 +72,9 @@ class _Parser(Tokens):
             ";": lambda: None,
         }
         while self.next:
-            statement = statements.get(self.next)
-            if statement is None:
+            if self.next not in statements:
                 raise self.unexpected("a message, an enum, or another statement")
-            self.advance()
-            statement()
+            statements[self.advance()]()
         names: set[str] = set()
         for element in (*file.types(), *file.services):
             if element.name in names:
@@ -94,6 +93,20 @@ class _Parser(Tokens):
         self.file.imports.append((kind, self.string()))
         self.expect(";")
 
+    def block(self, statements: "dict[str, Callable[[], object]]", otherwise: "Callable[[], object]") -> None:
+        """Read what stands in braces.
+
+        Args:
+            statements: What reads a statement after its keyword.
+            otherwise: What reads a statement without a keyword.
+        """
+        self.enter("{")
+        while not self.leave("}"):
+            if self.next in statements:
+                statements[self.advance()]()
+            elif not self.accept(";"):
+                otherwise()
+
     def message(self) -> Message:
         """Read a message after its keyword."""
         return self.message_body(self.name())
@@ -102,24 +115,16 @@ class _Parser(Tokens):
         """Read what a message has in braces."""
         message = Message(name)
         members = message.members
-        statements: dict[str, Callable[[], None]] = {
+        statements: dict[str, Callable[[], object]] = {
             "message": lambda: members.append(self.message()),
             "enum": lambda: members.append(self.enum()),
             "oneof": lambda: members.append(self.one_of()),
             "extend": lambda: members.append(self.extend()),
             "extensions": lambda: message.extensions.append(self.extensions()),
             "reserved": lambda: message.reserved.append(self.reserved(1, MAX_TAG)),
-            "option": lambda: message.options.append(self.option_statement()),
-            ";": lambda: None,
+            "option": lambda: self.option_statement(message.options),
         }
-        self.enter("{")
-        while not self.leave("}"):
-            statement = statements.get(self.next)
-            if statement is None:
-                members.append(self.field())
-            else:
-                self.advance()
-                statement()
+        self.block(statements, lambda: members.append(self.field()))
         return message
 
     def field(self, *, is_in_one_of: bool = False) -> Field:
@@ -172,38 +177,35 @@ class _Parser(Tokens):
     def one_of(self) -> OneOf:
         """Read a oneof after its keyword."""
         result = OneOf(self.name())
-        self.enter("{")
-        while not self.leave("}"):
-            if self.accept("option"):
-                result.options.append(self.option_statement())
-            elif not self.accept(";"):
-                result.fields.append(self.field(is_in_one_of=True))
+        self.block(
+            {"option": lambda: self.option_statement(result.options)},
+            lambda: result.fields.append(self.field(is_in_one_of=True)),
+        )
         return result
 
     def extend(self) -> Extend:
         """Read extension fields after the keyword."""
         result = Extend(self.path())
-        self.enter("{")
-        while not self.leave("}"):
-            if not self.accept(";"):
-                result.fields.append(self.field())
+        self.block({}, lambda: result.fields.append(self.field()))
         return result
 
     def enum(self) -> Enum:
         """Read an enum after its keyword."""
         result = Enum(self.name())
-        self.enter("{")
-        while not self.leave("}"):
-            if self.accept("option"):
-                result.options.append(self.option_statement())
-            elif self.accept("reserved"):
-                result.reserved.append(self.reserved(-MAX_ENUM_NUMBER - 1, MAX_ENUM_NUMBER))
-            elif not self.accept(";"):
-                name = self.name()
-                self.expect("=")
-                number = self.integer(-MAX_ENUM_NUMBER - 1, MAX_ENUM_NUMBER)
-                result.constants.append(Constant(name, number, self.options()))
-                self.expect(";")
+        limits = -MAX_ENUM_NUMBER - 1, MAX_ENUM_NUMBER
+        statements: dict[str, Callable[[], object]] = {
+            "option": lambda: self.option_statement(result.options),
+            "reserved": lambda: result.reserved.append(self.reserved(*limits)),
+        }
+        self.block(statements, lambda: result.constants.append(self.constant(*limits)))
+        return result
+
+    def constant(self, first: int, last: int) -> Constant:
+        """Read a constant of an enum."""
+        name = self.name()
+        self.expect("=")
+        result = Constant(name, self.integer(first, last), self.options())
+        self.expect(";")
         return result
 
     def range(self, first: int, last: int) -> Range:
@@ -233,14 +235,11 @@ class _Parser(Tokens):
     def service(self) -> Service:
         """Read a service after its keyword."""
         result = Service(self.name())
-        self.enter("{")
-        while not self.leave("}"):
-            if self.accept("option"):
-                result.options.append(self.option_statement())
-            elif self.accept("rpc"):
-                result.rpcs.append(self.rpc())
-            else:
-                self.expect(";")
+        statements: dict[str, Callable[[], object]] = {
+            "option": lambda: self.option_statement(result.options),
+            "rpc": lambda: result.rpcs.append(self.rpc()),
+        }
+        self.block(statements, lambda: self.expect(";"))
         return result
 
     def rpc(self) -> Rpc:
@@ -250,14 +249,8 @@ class _Parser(Tokens):
         self.expect("returns")
         streams_response, response = self.rpc_type()
         result = Rpc(name, request, response, streams_request, streams_response)
-        if self.accept(";"):
-            return result
-        self.enter("{")
-        while not self.leave("}"):
-            if self.accept("option"):
-                result.options.append(self.option_statement())
-            else:
-                self.expect(";")
+        if not self.accept(";"):
+            self.block({"option": lambda: self.option_statement(result.options)}, lambda: self.expect(";"))
         return result
 
     def rpc_type(self) -> tuple[bool, str]:
@@ -272,11 +265,10 @@ class _Parser(Tokens):
 
     # Options.
 
-    def option_statement(self) -> Option:
+    def option_statement(self, options: list[Option]) -> None:
         """Read an option after its keyword."""
-        option = self.option()
+        options.append(self.option())
         self.expect(";")
-        return option
 
     def options(self) -> list[Option]:
         """Read options in brackets, if there are any."""
@@ -345,10 +337,8 @@ class _Parser(Tokens):
                 raise self.unexpected("':'")
             value = self.value()
             if key in values:
-                previous = values[key]
-                several: list[Value] = previous if isinstance(previous, list) else [previous]
-                several.extend(value if isinstance(value, list) else [value])
-                values[key] = several
+                values[key] = several = as_list(values[key])
+                several.extend(as_list(value))
             else:
                 values[key] = value
             if not self.accept(","):
