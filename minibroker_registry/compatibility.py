@@ -6,24 +6,12 @@ from typing import Final
 from minibroker_registry.records import Config, Content, Metadata, Version
 from minibroker_registry.schema import Parsed
 
-LEVELS: Final = (
-    "NONE",
-    "BACKWARD",
-    "BACKWARD_TRANSITIVE",
-    "FORWARD",
-    "FORWARD_TRANSITIVE",
-    "FULL",
-    "FULL_TRANSITIVE",
-)
+LEVELS: Final = ("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE")
 _MAX_QUOTED_CHARACTERS: Final = 10_240
 
 
 def compare(
-    parsed: Parsed,
-    content: Content,
-    versions: Sequence[Version],
-    config: Config,
-    parse: Callable[[Version], Parsed],
+    parsed: Parsed, content: Content, versions: Sequence[Version], config: Config, parse: Callable[[Version], Parsed]
 ) -> list[str]:
     """Return why a schema cannot follow the versions of a subject, in Confluent's words, or an empty list.
 

@@ -197,10 +197,7 @@ def _register(registry: Registry, request: Request) -> object:
 @_serve("POST", "subjects/{subject}")
 def _look_up(registry: Registry, request: Request) -> object:
     version = registry.look_up(
-        request.subject,
-        _new_schema(request),
-        normalize=request.flag("normalize"),
-        with_deleted=request.flag("deleted"),
+        request.subject, _new_schema(request), normalize=request.flag("normalize"), with_deleted=request.flag("deleted")
     )
     return _view(registry, version, request)
 
