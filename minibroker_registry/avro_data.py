@@ -7,12 +7,14 @@ annotate.
 
 import struct
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
-from typing import Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from minibroker_registry.avro_defaults import fits_scalar
 from minibroker_registry.avro_types import INTEGER_RANGES, Type
-from minibroker_registry.limits import TooMuchWorkError
+from minibroker_registry.limits import Deadline, TooMuchWorkError
+
+if TYPE_CHECKING:
+    from decimal import Decimal
 
 Data: TypeAlias = "Mapping[str, Data] | Sequence[Data] | str | bytes | float | Decimal | None"
 """A value. To encode it, a bytes object may stand for such a string."""
@@ -20,8 +22,6 @@ Data: TypeAlias = "Mapping[str, Data] | Sequence[Data] | str | bytes | float | D
 _FLOATS: Final = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
 _MAX_VALUES_WITHOUT_BYTES: Final = 100_000
 """The limit for values that take no bytes, such as nulls, of which a short payload may announce billions."""
-_MAX_WASTED_WRITES: Final = 100_000
-"""The most values that are written in vain to find the branches of unions."""
 _SEVEN_BITS: Final = 0x7F
 _MAX_SHOWN_CHARACTERS: Final = 200
 
@@ -154,163 +154,126 @@ def encode(root: Type, value: Data) -> bytes:
     Raises:
         ValueError: The value does not fit. The message names the field and the value.
     """
-    writer = _Writer()
     try:
-        writer.write(root, value)
+        return _Writer().write(root, value, "")
     except RecursionError:
         raise ValueError("The value is nested too deeply") from None
-    return bytes(writer.payload)
 
 
 class _Writer:
-    """Writes values to a payload."""
+    """The state of one encode() call. A path leads to a value, and is part of messages."""
 
     def __init__(self) -> None:
-        self.payload = bytearray()
-        self._path: list[str] = []
-        self._writes = 0
-        self._wasted_writes = 0
+        self._deadline = Deadline()
 
-    def write(self, node: Type, value: Data) -> None:
-        self._writes += 1
+    def write(self, node: Type, value: Data, path: str) -> bytes:
+        """Return the bytes of a value."""
         if node.kind == "union":
-            self._write_union(node, value)
-        elif node.kind == "record":
-            self._write_record(node, value)
-        elif node.items is None:
-            self._write_scalar(node, value)
-        elif node.kind == "array":
-            self._write_array(node.items, value)
-        else:
-            self._write_map(node.items, value)
+            return self._write_union(node, value, path)
+        if node.kind == "record":
+            return self._write_record(node, value, path)
+        if node.items is None:
+            data = _write_scalar(node, value)
+            if data is None:
+                size = f" with {node.size} bytes" if node.kind == "fixed" else ""
+                is_enum = node.kind == "enum"
+                raise _misfit(value, f"a symbol of {node.name}" if is_enum else f"of type {node.kind}{size}", path)
+            return data
+        is_map = node.kind == "map"
+        if isinstance(value, str | bytes) or not isinstance(value, Mapping if is_map else Sequence):
+            raise _misfit(value, "a map" if is_map else "an array", path)
+        parts = [_write_long(len(value))] if value else []
+        for key, element in value.items() if isinstance(value, Mapping) else enumerate(value):
+            if is_map:
+                parts.append(_write_bytes(str(key).encode()))
+            parts.append(self.write(node.items, element, f"{path}[{key!r}]"))
+        return b"".join((*parts, b"\0"))
 
-    def _write_at(self, step: str, node: Type, value: Data) -> None:
-        """Write a value within another one. The step leads to it, and is part of messages."""
-        self._path.append(step)
-        self.write(node, value)
-        self._path.pop()
-
-    def _write_record(self, node: Type, value: Data) -> None:
+    def _write_record(self, node: Type, value: Data, path: str) -> bytes:
         if not isinstance(value, Mapping):
-            self._refuse(value, f"a record {node.name}")
+            raise _misfit(value, f"a record {node.name}", path)
+        parts: list[bytes] = []
         for member in node.fields:
             given = (value[member.name],) if member.name in value else member.default
             if not given:
-                self._refuse(value, f"a record {node.name}, for its field {member.name!r} is missing")
-            self._write_at(f".{member.name}", member.type, given[0])
+                raise _misfit(value, f"a record {node.name}, for its field {member.name!r} is missing", path)
+            parts.append(self.write(member.type, given[0], f"{path}.{member.name}"))
         unknown = value.keys() - {member.name for member in node.fields}
         if unknown:
-            self._refuse(value, f"a record {node.name}, which has no field {min(map(repr, unknown))}")
+            raise _misfit(value, f"a record {node.name}, which has no field {min(map(repr, unknown))}", path)
+        return b"".join(parts)
 
-    def _write_array(self, items: Type, value: Data) -> None:
-        if isinstance(value, str | bytes) or not isinstance(value, Sequence):
-            self._refuse(value, "an array")
-        if value:
-            self._write_long(len(value))
-        for index, element in enumerate(value):
-            self._write_at(f"[{index}]", items, element)
-        self._write_long(0)
-
-    def _write_map(self, items: Type, value: Data) -> None:
-        if not isinstance(value, Mapping):
-            self._refuse(value, "a map")
-        if value:
-            self._write_long(len(value))
-        for key, element in value.items():
-            self._write_bytes(str(key).encode())
-            self._write_at(f"[{key!r}]", items, element)
-        self._write_long(0)
-
-    def _write_union(self, node: Type, value: Data) -> None:
-        """Write a value with the first branch that it fits."""
-        size, depth = len(self.payload), len(self._path)
+    def _write_union(self, node: Type, value: Data, path: str) -> bytes:
+        """Return the bytes of a value in the first branch that it fits."""
         candidates = [(index, branch, value) for index, branch in enumerate(node.branches)]
         if isinstance(value, Mapping) and len(value) == 1:
             ((name, inner),) = value.items()
-            candidates += [(index, branch, inner) for index, branch, _ in candidates if name in _names(branch)]
+            candidates += [
+                (index, branch, inner)
+                for index, branch, _ in candidates
+                if name in (branch.name, branch.name.rpartition(".")[2])
+            ]
         errors: list[ValueError] = []
         for index, branch, candidate in candidates:
-            self._write_long(index)
-            writes = self._writes
+            self._deadline.check()
             try:
-                self.write(branch, candidate)
+                return _write_long(index) + self.write(branch, candidate, path)
             except TooMuchWorkError:
                 raise
             except ValueError as error:
-                errors.append(error)
-                del self.payload[size:], self._path[depth:]
-                self._wasted_writes += self._writes - writes
-                if self._wasted_writes > _MAX_WASTED_WRITES:
-                    raise TooMuchWorkError("It takes too much work to fit the value into the schema's unions") from None
-            else:
-                return
-        other_errors = [error for error, at in zip(errors, candidates, strict=True) if at[1].kind != "null"]
-        if len(other_errors) == 1:
-            raise other_errors[0]
-        names = ", ".join(branch.name for branch in node.branches)
-        self._refuse(value, f"in the union of {names}")
+                if branch.kind != "null":
+                    errors.append(error)
+        if len(errors) == 1:
+            raise errors[0]
+        raise _misfit(value, f"in the union of {', '.join(branch.name for branch in node.branches)}", path)
 
-    def _write_scalar(self, node: Type, value: Data) -> None:
-        kind = node.kind
-        if isinstance(value, bytes) and kind in {"bytes", "fixed"}:
-            value = value.decode("latin-1")
-        if isinstance(value, float) and value.is_integer() and kind in INTEGER_RANGES:
-            value = int(value)
-        if not fits_scalar(kind, value):
-            self._refuse(value, f"of type {kind}")
-        if isinstance(value, str):
-            self._write_string(node, value)
-        elif kind == "boolean":
-            self.payload.append(value is True)
-        elif isinstance(value, int | float | Decimal):
-            self._write_number(kind, value)
 
-    def _write_string(self, node: Type, value: str) -> None:
-        if node.kind == "enum":
-            if value not in node.symbols:
-                self._refuse(value, f"a symbol of {node.name}")
-            self._write_long(node.symbols.index(value))
-            return
+def _misfit(value: Data, expected: str, path: str) -> ValueError:
+    shown = repr(value)
+    if len(shown) > _MAX_SHOWN_CHARACTERS:
+        shown = f"{shown[:_MAX_SHOWN_CHARACTERS]}..."
+    return ValueError(f"{path.removeprefix('.') or 'The value'}: {shown} is not {expected}")
+
+
+def _write_scalar(node: Type, value: Data) -> bytes | None:  # noqa: PLR0911 - one for each kind of type
+    """Return the bytes of a value that is no container, or None if it does not fit."""
+    kind = node.kind
+    if isinstance(value, bytes) and kind in {"bytes", "fixed"}:
+        value = value.decode("latin-1")
+    if isinstance(value, float) and value.is_integer() and kind in INTEGER_RANGES:
+        value = int(value)
+    if not fits_scalar(kind, value):
+        return None
+    if isinstance(value, str):
+        if kind == "enum":
+            return _write_long(node.symbols.index(value)) if value in node.symbols else None
         try:
-            data = value.encode("utf-8" if node.kind == "string" else "latin-1")
+            data = value.encode("utf-8" if kind == "string" else "latin-1")
         except UnicodeEncodeError:
-            self._refuse(value, f"of type {node.kind}")
-        if node.kind != "fixed":
-            self._write_bytes(data)
-        elif len(data) == node.size:
-            self.payload += data
-        else:
-            self._refuse(value, f"of type fixed with {node.size} bytes")
-
-    def _write_number(self, kind: str, value: float | Decimal) -> None:
-        if kind in INTEGER_RANGES and isinstance(value, int):
-            self._write_long(value)
-            return
-        try:
-            self.payload += _FLOATS[kind].pack(value)
-        except (OverflowError, struct.error):
-            self._refuse(value, f"of type {kind}")
-
-    def _write_bytes(self, data: bytes) -> None:
-        self._write_long(len(data))
-        self.payload += data
-
-    def _write_long(self, value: int) -> None:
-        """Write a variable-length, zigzag-encoded integer of 64 bits."""
-        rest = (value << 1) ^ (value >> 63)
-        while rest > _SEVEN_BITS:
-            self.payload.append(rest & _SEVEN_BITS | 0x80)
-            rest >>= 7
-        self.payload.append(rest)
-
-    def _refuse(self, value: Data, expected: str) -> NoReturn:
-        shown = repr(value)
-        if len(shown) > _MAX_SHOWN_CHARACTERS:
-            shown = f"{shown[:_MAX_SHOWN_CHARACTERS]}..."
-        where = "".join(self._path).removeprefix(".")
-        raise ValueError(f"{where or 'The value'}: {shown} is not {expected}")
+            return None
+        if kind == "fixed":
+            return data if len(data) == node.size else None
+        return _write_bytes(data)
+    if kind in {"null", "boolean"}:
+        return b"" if value is None else b"\1" if value else b"\0"
+    if kind in INTEGER_RANGES:
+        return _write_long(cast("int", value))
+    try:
+        return _FLOATS[kind].pack(value)
+    except (OverflowError, struct.error):
+        return None
 
 
-def _names(branch: Type) -> set[str]:
-    """Return the names by which an object may choose a branch."""
-    return {branch.name, branch.name.rpartition(".")[2]}
+def _write_bytes(data: bytes) -> bytes:
+    return _write_long(len(data)) + data
+
+
+def _write_long(value: int) -> bytes:
+    """Return the variable-length, zigzag-encoded form of an integer of 64 bits."""
+    rest = (value << 1) ^ (value >> 63)
+    written = bytearray()
+    while rest > _SEVEN_BITS:
+        written.append(rest & _SEVEN_BITS | 0x80)
+        rest >>= 7
+    written.append(rest)
+    return bytes(written)

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar, cast
 
 from minibroker_registry.json_documents import DRAFT_4, DRAFT_7, DRAFT_2019, Documents
 from minibroker_registry.json_patterns import check_pattern
@@ -202,12 +202,12 @@ class Loader:
                     yield self._refer(schema[keyword], base, f"{where}/{keyword}")
             self._load_map(schema.get("$defs", {}), base, f"{where}/$defs")
         if "enum" in schema:
-            values = _expect(schema["enum"], list, f"{where}/enum")
+            values = _array(schema["enum"], f"{where}/enum")
             yield Node("enum", values=frozenset(digest_of(value, self._digests) for value in values))
         for criterion in _SUMS:
             if criterion in schema:
                 parts = self._load_list(schema[criterion], base, f"{where}/{criterion}")
-                digests = [digest_of(part, self._digests) for part in _expect(schema[criterion], list, where)]
+                digests = [digest_of(part, self._digests) for part in _array(schema[criterion], where)]
                 yield Node("combined", criterion=criterion, parts=parts, digests=digests)
         if "not" in schema:
             yield Node("not", parts=[self._load(schema["not"], base, f"{where}/not")])
@@ -264,7 +264,7 @@ class Loader:
             case "dependentSchemas":
                 node.dependent_schemas = self._load_map(value, base, where)
             case "dependencies" | "dependentRequired":
-                for name, dependency in _expect(value, dict, where).items():
+                for name, dependency in _object(value, where).items():
                     if isinstance(dependency, list) or keyword == "dependentRequired":
                         node.dependencies[name] = _names(dependency, f"{where}/{name}")
                     else:
@@ -316,12 +316,12 @@ class Loader:
         """Load the schemas in an object. What has the name of the keyword for ids may be something else."""
         return {
             name: self._load(member, base, f"{where}/{name}")
-            for name, member in _expect(value, dict, where).items()
+            for name, member in _object(value, where).items()
             if name != self._documents.id_keyword or isinstance(member, dict)
         }
 
     def _load_list(self, value: Json, base: str, where: str) -> list[Node]:
-        members = _expect(value, list, where)
+        members = _array(value, where)
         return [self._load(member, base, f"{where}/{index}") for index, member in enumerate(members)]
 
     def _refer(self, reference: Json, base: str, where: str) -> Node:
@@ -353,8 +353,16 @@ def _expect(value: Json, kind: type[_Expected], where: str) -> _Expected:
     return value
 
 
+def _object(value: Json, where: str) -> dict[str, Json]:
+    return cast("dict[str, Json]", _expect(value, dict, where))
+
+
+def _array(value: Json, where: str) -> list[Json]:
+    return cast("list[Json]", _expect(value, list, where))
+
+
 def _names(value: Json, where: str) -> frozenset[str]:
-    names = _expect(value, list, where)
+    names = _array(value, where)
     return frozenset(_expect(name, str, f"{where}/{index}") for index, name in enumerate(names))
 
 
