@@ -1,6 +1,6 @@
 """Prints Avro's types as Java's Avro 1.12 does (its class Schema)."""
 
-import math
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Final
 
@@ -11,19 +11,19 @@ from minibroker_registry.schema import InvalidSchemaError
 
 _TYPE_WORDS: Final = PRIMITIVES | NAMED | {"array", "map", "union"}
 """Names that are printed with their namespace, lest they be taken for a kind of type."""
+_TIMES: Final = (
+    "time-micros",
+    *(f"{local}timestamp-{unit}s" for local in ("", "local-") for unit in ("milli", "micro", "nano")),
+)
 _LOGICAL_TYPES: Final = {
-    "big-decimal": "bytes",
-    "date": "int",
-    "time-millis": "int",
-    "time-micros": "long",
-    "timestamp-millis": "long",
-    "timestamp-micros": "long",
-    "timestamp-nanos": "long",
-    "local-timestamp-millis": "long",
-    "local-timestamp-micros": "long",
-    "local-timestamp-nanos": "long",
+    **dict.fromkeys(("date", "time-millis"), ("int",)),
+    **dict.fromkeys(_TIMES, ("long",)),
+    "big-decimal": ("bytes",),
+    "decimal": ("bytes", "fixed"),
+    "uuid": ("string", "fixed"),
+    "duration": ("fixed",),
 }
-"""Logical types without attributes, and the type that each annotates."""
+"""Logical types, and the types that each annotates."""
 
 
 def print_type(root: Type, known: frozenset[str], *, is_normal: bool = False) -> str:
@@ -108,7 +108,7 @@ class _Printer:
             json["order"] = member.order
         if member.aliases:
             json["aliases"] = [*(sorted(member.aliases) if self._is_normal else member.aliases)]
-        return json | (_sort_props(member.props, ()) if self._is_normal else member.props)
+        return json | (_sort_props(member.props, []) if self._is_normal else member.props)
 
     def _print_props(self, node: Type) -> dict[str, Json]:
         return _sort_props(node.props, _logical_props(node)) if self._is_normal else node.props
@@ -130,26 +130,16 @@ class _Printer:
         return value
 
 
-def _sort_props(props: dict[str, Json], first: tuple[str, ...]) -> dict[str, Json]:
+def _sort_props(props: dict[str, Json], first: Iterable[str]) -> dict[str, Json]:
     return {name: _sorted(props[name]) for name in (*first, *sorted(props.keys() - set(first)))}
 
 
-def _logical_props(node: Type) -> tuple[str, ...]:
-    """Return the properties of a valid logical type in their normal order, or nothing if there is none."""
-    logical = node.props.get("logicalType")
-    if logical == "decimal" and node.kind in {"bytes", "fixed"}:
-        precision, scale = node.props.get("precision"), node.props.get("scale", 0)
-        if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision or not precision:
-            return ()
-        if node.kind == "fixed" and precision > math.floor(math.log10(2) * (8 * node.size - 1)):
-            return ()
-        return ("logicalType", "precision", *(("scale",) if scale else ()))
-    is_valid = (
-        (logical == "uuid" and (node.kind == "string" or (node.kind, node.size) == ("fixed", 16)))
-        or (logical == "duration" and (node.kind, node.size) == ("fixed", 12))
-        or _LOGICAL_TYPES.get(str(logical)) == node.kind
-    )
-    return ("logicalType",) if is_valid else ()
+def _logical_props(node: Type) -> list[str]:
+    """Return the names of a logical type's properties in their normal order, or none if it is not one of Avro's."""
+    logical = str(node.props.get("logicalType"))
+    if node.kind not in _LOGICAL_TYPES.get(logical, ()):
+        return []
+    return [name for name in ("logicalType", "precision", "scale") if name in node.props]
 
 
 def _sorted(value: Json) -> Json:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Final, TypeAlias
 
-from minibroker_registry.json_nodes import Node, Number
+from minibroker_registry.json_nodes import Node
 from minibroker_registry.json_patterns import UnsupportedPatternError, is_found
 from minibroker_registry.limits import Deadline, TooMuchWorkError
 
@@ -204,7 +204,9 @@ class _Comparison:
         for name, member in new.properties.items():
             before = old.properties.get(name)
             if before is None:
-                yield from self._compare_added(name, member, old, new)
+                need = "OPTIONAL" if name not in new.required else "REQUIRED"
+                word = f"{need}_PROPERTY{'_WITH_DEFAULT' if need == 'REQUIRED' and member.has_default else ''}"
+                yield from self._compare_added(word, f"properties/{name}", member, old, name)
                 continue
             if name in new.required and name not in old.required and not member.has_default:
                 yield "REQUIRED_ATTRIBUTE_ADDED", f"required/{name}"
@@ -224,22 +226,26 @@ class _Comparison:
                 yield "DEPENDENCY_SCHEMA_ADDED", f"dependencies/{name}"
         yield from self._compare_additional("Properties", "PROPERTIES", old, new)
 
-    def _compare_added(self, name: str, member: Node, old: Node, new: Node) -> Iterator[_Finding]:
-        """Compare a property that only the new schema has with what the old one allows in its place."""
-        path = f"properties/{name}"
+    def _compare_added(self, word: str, path: str, member: Node, old: Node, name: str | None) -> Iterator[_Finding]:
+        """Compare a property or an item that only the new schema has with what the old one allows in its place.
+
+        Args:
+            word: PROPERTY with what is demanded of it, or ITEM, the start of the findings' names.
+            path: The place of the property or item.
+            member: Its schema.
+            old: The old schema that lacks it.
+            name: The name of the property, or None for an item.
+        """
         if _is_open(old):
-            if member.kind == "any":
-                return
-            need = "OPTIONAL_PROPERTY"
-            if name in new.required:
-                need = "REQUIRED_PROPERTY_WITH_DEFAULT" if member.has_default else "REQUIRED_PROPERTY"
-            yield f"{need}_ADDED_TO_OPEN_CONTENT_MODEL", path
+            if member.kind != "any":
+                yield f"{word}_ADDED_TO_OPEN_CONTENT_MODEL", path
             return
         allowed = _find_cover(old, name)
         if allowed is not None and self.compare(allowed, member):
             yield from self._compare_at(path, allowed, member)
-            yield "PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path
-        if name in new.required and not member.has_default:
+            short = "ITEM" if name is None else "PROPERTY"
+            yield f"{short}_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path
+        if word == "REQUIRED_PROPERTY":
             yield "REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL", path
 
     def _compare_removed(self, word: str, path: str, removed: Node, new: Node, name: str | None) -> Iterator[_Finding]:
@@ -268,22 +274,12 @@ class _Comparison:
         for index, (before, after) in enumerate(zip(old.positions, new.positions, strict=False)):
             yield from self._compare_at(f"items/{index}", before, after)
         for index, item in enumerate(new.positions[common:], common):
-            yield from self._compare_added_item(f"items/{index}", item, old)
+            yield from self._compare_added("ITEM", f"items/{index}", item, old, None)
         for index, item in enumerate(old.positions[common:], common):
             yield from self._compare_removed("ITEM", f"items/{index}", item, new, None)
         yield from self._compare_additional("Items", "ITEMS", old, new)
         if new.is_unique and not old.is_unique:
             yield "UNIQUE_ITEMS_ADDED", "uniqueItems"
-
-    def _compare_added_item(self, path: str, item: Node, old: Node) -> Iterator[_Finding]:
-        if _is_open(old):
-            if item.kind != "any":
-                yield "ITEM_ADDED_TO_OPEN_CONTENT_MODEL", path
-            return
-        allowed = _find_cover(old, None)
-        if allowed is not None and self.compare(allowed, item):
-            yield from self._compare_at(path, allowed, item)
-            yield "ITEM_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path
 
     def _compare_additional(self, word: str, name: str, old: Node, new: Node) -> Iterator[_Finding]:
         """Compare what is allowed besides the properties or items that the schemas name."""
@@ -311,24 +307,17 @@ class _Comparison:
 def _compare_bounds(old: Node, new: Node) -> Iterator[_Finding]:
     for keyword, bound in new.limits.items():
         before = old.limits.get(keyword)
-        if keyword != "multipleOf":
-            yield from _compare_bound(keyword, before, bound)
-        elif before is None:
-            yield "MULTIPLE_OF_ADDED", keyword
-        elif not is_multiple(Decimal(before), Decimal(bound)):
-            end = "EXPANDED" if is_multiple(Decimal(bound), Decimal(before)) else "CHANGED"
-            yield f"MULTIPLE_OF_{end}", keyword
-
-
-def _compare_bound(keyword: str, before: Number | None, bound: Number) -> Iterator[_Finding]:
-    name = _CAPITAL.sub(r"_\g<0>", keyword).upper()  # maxLength: MAX_LENGTH
-    is_upper = "MAX" in name
-    if before is None:
-        yield f"{name}_ADDED", keyword
-    elif is_upper and bound < before:
-        yield f"{name}_DECREASED", keyword
-    elif not is_upper and bound > before:
-        yield f"{name}_INCREASED", keyword
+        name = _CAPITAL.sub(r"_\g<0>", keyword).upper()  # maxLength: MAX_LENGTH
+        if before is None:
+            yield f"{name}_ADDED", keyword
+        elif keyword == "multipleOf":
+            if not is_multiple(Decimal(before), Decimal(bound)):
+                end = "EXPANDED" if is_multiple(Decimal(bound), Decimal(before)) else "CHANGED"
+                yield f"{name}_{end}", keyword
+        elif bound < before and "MAX" in name:
+            yield f"{name}_DECREASED", keyword
+        elif bound > before and "MAX" not in name:
+            yield f"{name}_INCREASED", keyword
 
 
 def is_multiple(number: Decimal, divisor: Decimal) -> bool:

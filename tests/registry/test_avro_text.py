@@ -124,8 +124,8 @@ def test_the_stored_text_is_javas_print(text: str, canonical: str) -> None:
             id="a logical type comes first",
         ),
         pytest.param(
-            json.dumps({"type": "bytes", "b": 1, "scale": 9, "logicalType": "decimal", "precision": 4}),
-            '{"type":"bytes","b":1,"logicalType":"decimal","precision":4,"scale":9}',
+            json.dumps({"type": "string", "b": 1, "scale": 9, "logicalType": "decimal", "precision": 4}),
+            '{"type":"string","b":1,"logicalType":"decimal","precision":4,"scale":9}',
             id="an invalid logical type does not",
         ),
         pytest.param(
