@@ -6,6 +6,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from importlib import import_module
+from pathlib import Path
 from typing import Final, cast
 
 from google.protobuf import json_format, message_factory
@@ -30,28 +31,8 @@ _GOOGLE: Final = {
     " phone_number postal_address quaternion timeofday",
 }
 _META: Final = "confluent/meta.proto"
-_CONFLUENT: Final = {
-    _META: """
-        syntax = "proto3"; package confluent; import "google/protobuf/descriptor.proto";
-        option java_package = "io.confluent.protobuf"; option java_outer_classname = "MetaProto";
-        message Meta {
-          string doc = 1; map<string, string> params = 2; repeated string tags = 3; repeated Rule rules = 4;
-        }
-        message Rule { string name = 1; string doc = 2; string expr = 3; string sql = 4; }
-        extend google.protobuf.FileOptions { Meta file_meta = 1088; }
-        extend google.protobuf.MessageOptions { Meta message_meta = 1088; }
-        extend google.protobuf.FieldOptions { Meta field_meta = 1088; }
-        extend google.protobuf.EnumOptions { Meta enum_meta = 1088; }
-        extend google.protobuf.EnumValueOptions { Meta enum_value_meta = 1088; }""",
-    "confluent/type/decimal.proto": """
-        syntax = "proto3"; package confluent.type; option java_package = "io.confluent.protobuf.type";
-        option java_multiple_files = true; option java_outer_classname = "DecimalProto";
-        message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }""",
-    "confluent/type/variant.proto": """
-        syntax = "proto3"; package confluent.type; option java_package = "io.confluent.protobuf.type";
-        option java_multiple_files = true; option java_outer_classname = "VariantProto";
-        message Variant { bytes metadata = 1; bytes value = 2; }""",
-}
+_CONFLUENT: Final = (_META, "confluent/type/decimal.proto", "confluent/type/variant.proto")
+"""Files with what Confluent's clients may use, in the folder `known`."""
 _KNOWN_PATHS: Final = dict.fromkeys(
     (*(f"google/{folder}/{name}.proto" for folder, names in _GOOGLE.items() for name in names.split()), *_CONFLUENT)
 )
@@ -339,7 +320,9 @@ def _known_file(path: str) -> File | None:
 @cache
 def _load_file(path: str) -> File:
     """Return a file that needs no reference."""
-    return parse_file(_CONFLUENT[path]) if path in _CONFLUENT else read_descriptor(_known_descriptor(path))
+    if path in _CONFLUENT:
+        return parse_file(Path(__file__).with_name("known").joinpath(path).read_text("utf-8"))
+    return read_descriptor(_known_descriptor(path))
 
 
 @cache
