@@ -18,7 +18,7 @@ from google.protobuf.message import Message as ProtobufMessage
 from minibroker_registry.protobuf_compatibility import find_incompatibilities
 from minibroker_registry.protobuf_descriptor_reader import read_descriptor
 from minibroker_registry.protobuf_descriptors import build_descriptor, build_pool
-from minibroker_registry.protobuf_elements import File, Message, join_name
+from minibroker_registry.protobuf_elements import File, Message, join_name, only
 from minibroker_registry.protobuf_names import Names, normalize
 from minibroker_registry.protobuf_printer import file_text
 from minibroker_registry.protobuf_text import parse_file
@@ -282,7 +282,7 @@ def _checked_text(file: File) -> str:
 
 def _messages(element: File | Message) -> list[Message]:
     """Return the messages at the top of a file or a message, in the order that indexes count."""
-    return [nested for nested in element.types() if isinstance(nested, Message)]
+    return only(Message, element.members)
 
 
 def _zigzag(number: int) -> bytes:

@@ -7,7 +7,7 @@ accepts are not noted. A text has the place of the reader's role, `%s`, and then
 from collections.abc import Iterable
 from typing import Final
 
-from minibroker_registry.protobuf_elements import Enum, Field, Message, OneOf, join_name, map_types
+from minibroker_registry.protobuf_elements import Enum, Field, Message, OneOf, join_name, map_types, only
 from minibroker_registry.protobuf_names import SCALARS, Names, Type
 
 _INTEGER: Final = "varint"
@@ -42,7 +42,7 @@ def find_incompatibilities(writer: Names, reader: Names) -> list[str]:
     comparison = _Comparison(writer, reader)
     if writer.own.package != reader.own.package:
         comparison.add("PACKAGE_CHANGED", "")
-    comparison.types(writer.own.types(), reader.own.types(), "")
+    comparison.types(writer.own.members, reader.own.members, "")
     comparison.imported()
     return comparison.differences
 
@@ -63,12 +63,10 @@ class _Comparison:
         problem = _PROBLEMS[kind].format(f"'#/{path.replace('.', '/')}'")
         self.differences.append(f'{{errorType:"{kind}", description:"{problem}"}}')
 
-    def types(self, writer: Iterable[Message | Enum], reader: Iterable[Message | Enum], path: str) -> None:
-        """Compare the messages in a file or a message."""
-        messages = {element.name: element for element in reader if isinstance(element, Message)}
-        for old in writer:
-            if isinstance(old, Enum):
-                continue
+    def types(self, writer: Iterable[object], reader: Iterable[object], path: str) -> None:
+        """Compare the messages among the members of a file or a message."""
+        messages = {message.name: message for message in only(Message, reader)}
+        for old in only(Message, writer):
             new = messages.get(old.name)
             inner = join_name(path, old.name)
             if new is not None:
@@ -80,9 +78,10 @@ class _Comparison:
         """Compare two messages of one name."""
         old_fields, old_one_ofs = _by_tag(writer)
         new_fields, new_one_ofs = _by_tag(reader)
-        for one_of in reader.one_ofs():
+        one_ofs = only(OneOf, reader.members)
+        for one_of in one_ofs:
             self.one_of(one_of, old_fields, old_one_ofs, path)
-        remaining = {one_of.name for one_of in reader.one_ofs()} | {old_one_ofs.get(tag) for tag in new_fields}
+        remaining = {one_of.name for one_of in one_ofs} | {old_one_ofs.get(tag) for tag in new_fields}
         for tag in sorted(old_fields.keys() | new_fields.keys()):
             old, new = old_fields.get(tag), new_fields.get(tag)
             one_of_name = (old_one_ofs if new is None else new_one_ofs).get(tag)
@@ -97,7 +96,7 @@ class _Comparison:
                     self.add("ONEOF_FIELD_REMOVED", inner)
             elif old.label == "required":
                 self.add("REQUIRED_FIELD_REMOVED", inner)
-        self.types(writer.types(), reader.types(), path)
+        self.types(writer.members, reader.members, path)
 
     def one_of(self, one_of: OneOf, old_fields: dict[int, Field], old_one_ofs: dict[int, str], path: str) -> None:
         """Check that fields in a oneof have not been independent of one another."""
@@ -156,10 +155,8 @@ class _Comparison:
 
 def _by_tag(message: Message) -> tuple[dict[int, Field], dict[int, str]]:
     """Return the fields of a message by number, and the names of the oneofs that have some of them."""
-    fields = {field.tag: field for field in message.fields() if field.group is None}
-    one_ofs = {field.tag: one_of.name for one_of in message.one_ofs() for field in one_of.fields if field.group is None}
-    fields |= {field.tag: field for one_of in message.one_ofs() for field in one_of.fields if field.group is None}
-    return fields, one_ofs
+    fields = [(field, one_of) for field, one_of in message.fields() if field.group is None]
+    return {field.tag: field for field, _ in fields}, {field.tag: one_of for field, one_of in fields if one_of}
 
 
 def _scalar_kind(written: str, found: Type | None) -> str | None:

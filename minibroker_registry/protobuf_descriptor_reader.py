@@ -3,14 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from google.protobuf import descriptor_pb2 as pb
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
-from google.protobuf.descriptor_pb2 import (
-    DescriptorProto,
-    EnumDescriptorProto,
-    FieldDescriptorProto,
-    FileDescriptorProto,
-    ServiceDescriptorProto,
-)
 from google.protobuf.message import Message as ProtobufMessage
 
 from minibroker_registry import protobuf_elements as elements
@@ -30,7 +24,7 @@ _OPTION_ORDER: Final = {
 """Where Confluent's registry prints options. All others are in the order of their numbers."""
 
 
-def read_descriptor(proto: FileDescriptorProto) -> elements.File:
+def read_descriptor(proto: pb.FileDescriptorProto) -> elements.File:
     """Return the elements of a descriptor, as Confluent's registry reads it.
 
     Type names are full, maps have their entry messages, and a file of an edition has no syntax.
@@ -84,7 +78,7 @@ class _Reader:
     def __init__(self, *, is_proto3: bool) -> None:
         self.is_proto3 = is_proto3
 
-    def message(self, proto: DescriptorProto) -> elements.Message:
+    def message(self, proto: pb.DescriptorProto) -> elements.Message:
         one_ofs = [elements.OneOf(one_of.name, [], _options_of(one_of)) for one_of in proto.oneof_decl]
         fields: list[elements.Field] = []
         nested = {message.name: message for message in proto.nested_type}
@@ -92,7 +86,7 @@ class _Reader:
             in_one_of = field.HasField("oneof_index") and not field.proto3_optional
             element = self.field(field, is_in_one_of=in_one_of)
             group = field.type_name.rpartition(".")[2]
-            if field.type == FieldDescriptorProto.TYPE_GROUP and group in nested:
+            if field.type == pb.FieldDescriptorProto.TYPE_GROUP and group in nested:
                 element.type, element.name, element.group = "group", group, self.message(nested.pop(group))
             (one_ofs[field.oneof_index].fields if in_one_of else fields).append(element)
         return elements.Message(
@@ -112,11 +106,11 @@ class _Reader:
             ],
         )
 
-    def field(self, proto: FieldDescriptorProto, *, is_in_one_of: bool) -> elements.Field:
-        label = FieldDescriptorProto.Label.Name(proto.label)[len("LABEL_") :].lower()
+    def field(self, proto: pb.FieldDescriptorProto, *, is_in_one_of: bool) -> elements.Field:
+        label = pb.FieldDescriptorProto.Label.Name(proto.label)[len("LABEL_") :].lower()
         if is_in_one_of or (self.is_proto3 and label != "repeated" and not proto.proto3_optional):
             label = ""
-        written = proto.type_name or FieldDescriptorProto.Type.Name(proto.type)[len("TYPE_") :].lower()
+        written = proto.type_name or pb.FieldDescriptorProto.Type.Name(proto.type)[len("TYPE_") :].lower()
         default: str | None = None
         if proto.HasField("default_value") and not self.is_proto3:
             default = proto.default_value if written == "string" else Word(proto.default_value)
@@ -125,14 +119,14 @@ class _Reader:
         json_name = proto.json_name if proto.HasField("json_name") else None
         return elements.Field(proto.name, written, proto.number, label, _options_of(proto), default, json_name)
 
-    def extends(self, fields: Iterable[FieldDescriptorProto]) -> list[elements.Extend]:
+    def extends(self, fields: Iterable[pb.FieldDescriptorProto]) -> list[elements.Extend]:
         extends: dict[str, list[elements.Field]] = {}
         for field in fields:
             extends.setdefault(field.extendee, []).append(self.field(field, is_in_one_of=False))
         return [elements.Extend(extendee, added) for extendee, added in extends.items()]
 
 
-def _read_enum(proto: EnumDescriptorProto) -> elements.Enum:
+def _read_enum(proto: pb.EnumDescriptorProto) -> elements.Enum:
     return elements.Enum(
         proto.name,
         [elements.Constant(value.name, value.number, _options_of(value)) for value in proto.value],
@@ -141,7 +135,7 @@ def _read_enum(proto: EnumDescriptorProto) -> elements.Enum:
     )
 
 
-def _read_service(proto: ServiceDescriptorProto) -> elements.Service:
+def _read_service(proto: pb.ServiceDescriptorProto) -> elements.Service:
     rpcs = [
         elements.Rpc(
             method.name,
@@ -156,7 +150,7 @@ def _read_service(proto: ServiceDescriptorProto) -> elements.Service:
     return elements.Service(proto.name, rpcs, _options_of(proto))
 
 
-def _read_reserved(proto: DescriptorProto | EnumDescriptorProto, beyond: int) -> list[list[elements.Range | str]]:
+def _read_reserved(proto: pb.DescriptorProto | pb.EnumDescriptorProto, beyond: int) -> list[list[elements.Range | str]]:
     ranges: list[elements.Range | str] = [_read_range(r.start, r.end - beyond) for r in proto.reserved_range]
     return [[value] for value in (*ranges, *proto.reserved_name)]
 

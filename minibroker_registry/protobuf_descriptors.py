@@ -3,14 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from google.protobuf import descriptor_pb2 as pb
 from google.protobuf import message_factory, text_encoding, text_format
-from google.protobuf.descriptor_pb2 import (
-    DescriptorProto,
-    EnumDescriptorProto,
-    FieldDescriptorProto,
-    FileDescriptorProto,
-    ServiceDescriptorProto,
-)
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message as ProtobufMessage
 
@@ -19,10 +13,10 @@ from minibroker_registry.protobuf_elements import Value, Word, join_name, map_ty
 from minibroker_registry.protobuf_names import SCALARS, Names
 
 _LABELS: Final = {
-    "": FieldDescriptorProto.LABEL_OPTIONAL,
-    "optional": FieldDescriptorProto.LABEL_OPTIONAL,
-    "required": FieldDescriptorProto.LABEL_REQUIRED,
-    "repeated": FieldDescriptorProto.LABEL_REPEATED,
+    "": pb.FieldDescriptorProto.LABEL_OPTIONAL,
+    "optional": pb.FieldDescriptorProto.LABEL_OPTIONAL,
+    "required": pb.FieldDescriptorProto.LABEL_REQUIRED,
+    "repeated": pb.FieldDescriptorProto.LABEL_REPEATED,
 }
 
 
@@ -34,7 +28,7 @@ class _Builder:
         self.is_proto3 = names.own.syntax == "proto3"
         self.custom: list[tuple[ProtobufMessage, elements.Option, str]] = []
 
-    def file(self, proto: FileDescriptorProto, paths: Sequence[str]) -> None:
+    def file(self, proto: pb.FileDescriptorProto, paths: Sequence[str]) -> None:
         own = self.names.own
         if own.syntax == "proto3":
             proto.syntax = own.syntax
@@ -57,9 +51,9 @@ class _Builder:
     def member(
         self,
         member: elements.Definition | elements.Extend,
-        add_message: Callable[[], DescriptorProto],
-        add_enum: Callable[[], EnumDescriptorProto],
-        add_extension: Callable[[], FieldDescriptorProto],
+        add_message: Callable[[], pb.DescriptorProto],
+        add_enum: Callable[[], pb.EnumDescriptorProto],
+        add_extension: Callable[[], pb.FieldDescriptorProto],
         scope: str,
     ) -> None:
         if isinstance(member, elements.Message):
@@ -73,7 +67,7 @@ class _Builder:
                 proto.extendee = extendee
                 self.field(field, proto, add_message, scope)
 
-    def message(self, message: elements.Message, proto: DescriptorProto, scope: str) -> None:
+    def message(self, message: elements.Message, proto: pb.DescriptorProto, scope: str) -> None:
         scope = join_name(scope, message.name)
         proto.name = message.name
         for member in message.members:
@@ -95,7 +89,11 @@ class _Builder:
         self.options(proto, message.options, scope)
 
     def field(
-        self, field: elements.Field, proto: FieldDescriptorProto, add_message: Callable[[], DescriptorProto], scope: str
+        self,
+        field: elements.Field,
+        proto: pb.FieldDescriptorProto,
+        add_message: Callable[[], pb.DescriptorProto],
+        scope: str,
     ) -> None:
         proto.name, proto.number, proto.label = field.name, field.tag, _LABELS[field.label]
         if self.is_proto3 and field.label == "optional":
@@ -103,13 +101,13 @@ class _Builder:
         types = map_types(field.type)
         if field.group is not None:
             proto.name = field.name.lower()
-            proto.type, proto.type_name = FieldDescriptorProto.TYPE_GROUP, "." + join_name(scope, field.group.name)
+            proto.type, proto.type_name = pb.FieldDescriptorProto.TYPE_GROUP, "." + join_name(scope, field.group.name)
             self.message(field.group, add_message(), scope)
         elif types is not None:
             entry = add_message()
             entry.name, entry.options.map_entry = _map_entry_name(field.name), True
-            proto.label = FieldDescriptorProto.LABEL_REPEATED
-            proto.type, proto.type_name = FieldDescriptorProto.TYPE_MESSAGE, "." + join_name(scope, entry.name)
+            proto.label = pb.FieldDescriptorProto.LABEL_REPEATED
+            proto.type, proto.type_name = pb.FieldDescriptorProto.TYPE_MESSAGE, "." + join_name(scope, entry.name)
             for number, name in enumerate(("key", "value"), 1):
                 part = entry.field.add(name=name, number=number, label=_LABELS["optional"])
                 self.field_type(types[number - 1], part, scope)
@@ -121,23 +119,23 @@ class _Builder:
             proto.json_name = field.json_name
         self.options(proto, field.options, scope)
 
-    def field_type(self, written: str, proto: FieldDescriptorProto, scope: str) -> None:
+    def field_type(self, written: str, proto: pb.FieldDescriptorProto, scope: str) -> None:
         if written in SCALARS:
-            proto.type = FieldDescriptorProto.Type.Value(f"TYPE_{written.upper()}")
+            proto.type = pb.FieldDescriptorProto.Type.Value(f"TYPE_{written.upper()}")
             return
         found = self.names.resolve(written, scope, join_name(scope, proto.name))
         is_enum = isinstance(found.element, elements.Enum)
-        proto.type = FieldDescriptorProto.TYPE_ENUM if is_enum else FieldDescriptorProto.TYPE_MESSAGE
+        proto.type = pb.FieldDescriptorProto.TYPE_ENUM if is_enum else pb.FieldDescriptorProto.TYPE_MESSAGE
         proto.type_name = "." + found.name
 
-    def enum(self, enum: elements.Enum, proto: EnumDescriptorProto, scope: str) -> None:
+    def enum(self, enum: elements.Enum, proto: pb.EnumDescriptorProto, scope: str) -> None:
         proto.name = enum.name
         for constant in enum.constants:
             self.options(proto.value.add(name=constant.name, number=constant.number), constant.options, scope)
         _add_reserved(proto, enum.reserved, beyond=0)
         self.options(proto, enum.options, scope)
 
-    def service(self, service: elements.Service, proto: ServiceDescriptorProto, scope: str) -> None:
+    def service(self, service: elements.Service, proto: pb.ServiceDescriptorProto, scope: str) -> None:
         proto.name = service.name
         user = join_name(scope, service.name)
         for rpc in service.rpcs:
@@ -160,7 +158,9 @@ class _Builder:
                 _set_option(proto.options, option.name, option.value, None)
 
 
-def build_descriptor(path: str, names: Names, dependencies: Mapping[str, FileDescriptorProto]) -> FileDescriptorProto:
+def build_descriptor(
+    path: str, names: Names, dependencies: Mapping[str, pb.FileDescriptorProto]
+) -> pb.FileDescriptorProto:
     """Return the descriptor of a schema.
 
     Options that do not exist, or whose values do not fit, are left out, and so are imports of unknown files.
@@ -173,7 +173,7 @@ def build_descriptor(path: str, names: Names, dependencies: Mapping[str, FileDes
     Raises:
         InvalidSchemaError: a type is neither defined nor imported.
     """
-    proto = FileDescriptorProto(name=path)
+    proto = pb.FileDescriptorProto(name=path)
     builder = _Builder(names)
     builder.file(proto, list(dependencies))
     if builder.custom:
@@ -185,7 +185,7 @@ def build_descriptor(path: str, names: Names, dependencies: Mapping[str, FileDes
     return proto
 
 
-def build_pool(files: Iterable[FileDescriptorProto]) -> DescriptorPool:
+def build_pool(files: Iterable[pb.FileDescriptorProto]) -> DescriptorPool:
     """Return a pool of files.
 
     Raises:
@@ -200,7 +200,7 @@ def build_pool(files: Iterable[FileDescriptorProto]) -> DescriptorPool:
     return pool
 
 
-def _add_own_one_ofs(proto: DescriptorProto) -> None:
+def _add_own_one_ofs(proto: pb.DescriptorProto) -> None:
     """Give each optional field of proto3 a oneof of its own, after the oneofs of the text."""
     optional = [field for field in proto.field if field.proto3_optional]
     names = {field.name for field in proto.field} | {one_of.name for one_of in proto.oneof_decl}
@@ -214,7 +214,9 @@ def _add_own_one_ofs(proto: DescriptorProto) -> None:
 
 
 def _add_reserved(
-    proto: DescriptorProto | EnumDescriptorProto, statements: Iterable[Iterable[elements.Range | str]], beyond: int
+    proto: pb.DescriptorProto | pb.EnumDescriptorProto,
+    statements: Iterable[Iterable[elements.Range | str]],
+    beyond: int,
 ) -> None:
     """Add reserved names and numbers. Ranges of messages end one number beyond the last."""
     for statement in statements:

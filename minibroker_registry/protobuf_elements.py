@@ -4,8 +4,11 @@ They keep what the stored text needs and what descriptors lose: type names as wr
 numbers in the base that they were written in.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
+
+_T = TypeVar("_T")
 
 MAX_TAG: Final = 536_870_911
 ESCAPES: Final = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
@@ -104,27 +107,16 @@ class Message:
     reserved: list[list[Range | str]] = field(default_factory=list[list[Range | str]])
     extensions: list[Extensions] = field(default_factory=list[Extensions])
 
-    def fields(self) -> list[Field]:
-        """Return the fields outside of oneofs."""
-        return [member for member in self.members if isinstance(member, Field)]
-
-    def one_ofs(self) -> list[OneOf]:
-        """Return the oneofs."""
-        return [member for member in self.members if isinstance(member, OneOf)]
-
-    def types(self) -> "list[Message | Enum]":
-        """Return the nested messages and enums."""
-        return [member for member in self.members if isinstance(member, Message | Enum)]
-
-    def extends(self) -> list[Extend]:
-        """Return the fields that are added to other messages."""
-        return [member for member in self.members if isinstance(member, Extend)]
+    def fields(self) -> "list[tuple[Field, str]]":
+        """Return all fields, each with the name of its oneof or an empty string."""
+        plain = [(field, "") for field in only(Field, self.members)]
+        return plain + [(field, one_of.name) for one_of in only(OneOf, self.members) for field in one_of.fields]
 
     def map_entry(self) -> tuple[str, str] | None:
         """Return the types of the key and the value if this is the entry message of a map, as in descriptors."""
         if not any(option.name == "map_entry" and option.value == "true" for option in self.options):
             return None
-        types = {field.name: field.type for field in self.fields()}
+        types = {field.name: field.type for field in only(Field, self.members)}
         return (types["key"], types["value"]) if types.keys() >= {"key", "value"} else None
 
 
@@ -160,17 +152,14 @@ class File:
     members: list[Message | Enum | Extend] = field(default_factory=list[Message | Enum | Extend])
     services: list[Service] = field(default_factory=list[Service])
 
-    def types(self) -> list[Message | Enum]:
-        """Return the messages and enums at the top level."""
-        return [member for member in self.members if not isinstance(member, Extend)]
-
-    def extends(self) -> list[Extend]:
-        """Return the fields that are added to other messages."""
-        return [member for member in self.members if isinstance(member, Extend)]
-
 
 Definition: TypeAlias = Message | Enum
 """What defines a type."""
+
+
+def only(kind: type[_T], members: Iterable[object]) -> list[_T]:
+    """Return the members of one kind, in their order."""
+    return [member for member in members if isinstance(member, kind)]
 
 
 def as_list(value: Value) -> list[Value]:

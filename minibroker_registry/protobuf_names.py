@@ -10,7 +10,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Final, NamedTuple, TypeVar
 
 from minibroker_registry import protobuf_elements as elements
-from minibroker_registry.protobuf_elements import Value, Word, as_list, join_name, map_types
+from minibroker_registry.protobuf_elements import Value, Word, as_list, join_name, map_types, only
 from minibroker_registry.protobuf_tokens import MAX_NAME_CHARACTERS
 from minibroker_registry.schema import InvalidSchemaError
 
@@ -143,7 +143,7 @@ def normalize(names: Names) -> elements.File:
         own.package,
         sorted(set(own.imports)),
         normalizer.options(own.options, own.package),
-        [*normalizer.types(own.types(), own.package), *normalizer.extends(own.extends(), own.package)],
+        [*normalizer.types(own.members, own.package), *normalizer.extends(own.members, own.package)],
         services,
     )
 
@@ -154,11 +154,11 @@ class _Normalizer:
     def __init__(self, names: Names) -> None:
         self.names = names
 
-    def types(self, types: Iterable[elements.Definition], scope: str) -> Iterator[elements.Definition]:
-        for element in types:
+    def types(self, members: Iterable[object], scope: str) -> Iterator[elements.Definition]:
+        for element in members:
             if isinstance(element, elements.Enum):
                 yield self.enum(element, join_name(scope, element.name))
-            elif element.map_entry() is None:
+            elif isinstance(element, elements.Message) and element.map_entry() is None:
                 yield self.message(element, join_name(scope, element.name))
 
     def enum(self, enum: elements.Enum, scope: str) -> elements.Enum:
@@ -171,7 +171,7 @@ class _Normalizer:
     def message(self, message: elements.Message, scope: str) -> elements.Message:
         one_ofs = [
             elements.OneOf(one_of.name, self.fields(one_of.fields, scope), self.options(one_of.options, scope))
-            for one_of in message.one_ofs()
+            for one_of in only(elements.OneOf, message.members)
             if one_of.fields
         ]
         one_ofs.sort(key=lambda one_of: one_of.fields[0].tag)
@@ -183,19 +183,19 @@ class _Normalizer:
         return elements.Message(
             message.name,
             [
-                *self.fields(message.fields(), scope),
+                *self.fields(only(elements.Field, message.members), scope),
                 *one_ofs,
-                *self.extends(message.extends(), scope),
-                *self.types(message.types(), scope),
+                *self.extends(message.members, scope),
+                *self.types(message.members, scope),
             ],
             self.options(message.options, scope),
             _split(message.reserved),
             sorted(extensions, key=lambda element: element.ranges[0][0]),
         )
 
-    def extends(self, extends: Iterable[elements.Extend], scope: str) -> list[elements.Extend]:
+    def extends(self, members: Iterable[object], scope: str) -> list[elements.Extend]:
         fields: dict[str, list[elements.Field]] = {}
-        for extend in extends:
+        for extend in only(elements.Extend, members):
             extendee = "." + self.names.resolve(extend.name, scope, f"extend {extend.name}").name
             if extend.fields:
                 fields.setdefault(extendee, []).extend(extend.fields)
@@ -276,7 +276,8 @@ class _Normalizer:
             for key, part in value.items():
                 parts.setdefault(key, []).append(part)
         found = self.names.find(field.type, scope)
-        fields = _fields_by_name(found.element) if found else {}
+        message = found.element if found else None
+        fields = {field.name: field for field, _ in message.fields()} if isinstance(message, elements.Message) else {}
         inner = found.name if found else scope
         return {key: self.merge(parts[key], fields.get(key), inner) for key in parts}
 
@@ -297,13 +298,6 @@ class _Normalizer:
         if isinstance(value, list):
             return [self.value(element, scope) for element in value]
         return _number(value)
-
-
-def _fields_by_name(element: elements.Definition) -> dict[str, elements.Field]:
-    if isinstance(element, elements.Enum):
-        return {}
-    fields = [*element.fields(), *(field for one_of in element.one_ofs() for field in one_of.fields)]
-    return {field.name: field for field in fields}
 
 
 def _as_map(value: Value) -> Value:

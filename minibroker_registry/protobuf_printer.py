@@ -6,12 +6,13 @@ Two things differ from Confluent's text, which cannot be parsed or means somethi
 quotes, and bytes that are not UTF-8 are octal escapes.
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeVar
 
 from minibroker_registry import protobuf_elements as elements
-from minibroker_registry.protobuf_elements import ESCAPES, MAX_TAG, Value, Word
+from minibroker_registry.protobuf_elements import ESCAPES, MAX_TAG, Value, Word, only
 
+_T = TypeVar("_T")
 _ESCAPES: Final = str.maketrans(
     {character: f"\\{letter}" for letter, character in ESCAPES.items()}
     | {character: f"\\{character}" for character in "\\'\""}
@@ -26,7 +27,6 @@ def file_text(file: elements.File) -> str:
         head.append(f'syntax = "{file.syntax}";')
     if file.package:
         head.append(f"package {file.package};")
-    types = file.types()
     sections: list[list[str]] = [
         [
             f"import {f'{kind} ' if kind else ''}{_quoted(path)};"
@@ -34,13 +34,10 @@ def file_text(file: elements.File) -> str:
             for kind, path in file.imports
             if kind == wanted
         ],
-        [f"option {_option(option)};" for option in file.options],
-        [
-            *(line for message in types if isinstance(message, elements.Message) for line in _message(message, "")),
-            *(line for enum in types if isinstance(enum, elements.Enum) for line in _enum(enum, "")),
-        ],
-        [line for extend in file.extends() for line in _extend(extend, "")],
-        [line for service in file.services for line in _service(service)],
+        _option_lines(file.options, ""),
+        _types(file.members, ""),
+        _each(_extend, only(elements.Extend, file.members), ""),
+        _each(_service, file.services, ""),
     ]
     for section in sections:
         if section:
@@ -63,21 +60,27 @@ def _block(header: str, sections: Sequence[list[str]], indent: str) -> list[str]
     return lines
 
 
+def _each(render: Callable[[_T, str], list[str]], members: Iterable[_T], indent: str) -> list[str]:
+    return [line for member in members for line in render(member, indent)]
+
+
+def _types(members: Iterable[object], indent: str) -> list[str]:
+    messages, enums = only(elements.Message, members), only(elements.Enum, members)
+    return [*_each(_message, messages, indent), *_each(_enum, enums, indent)]
+
+
 def _message(message: elements.Message, indent: str, header: str = "") -> list[str]:
     deeper = indent + "  "
-    fields, types = message.fields(), message.types()
+    fields = only(elements.Field, message.members)
     sections = [
         [f"{deeper}reserved {_ranges(values)};" for values in message.reserved],
         _option_lines(message.options, deeper),
-        [line for field in fields if field.group is None for line in _field(field, deeper)],
-        [line for one_of in message.one_ofs() for line in _one_of(one_of, deeper)],
-        [line for field in fields if field.group is not None for line in _field(field, deeper)],
+        _each(_field, (field for field in fields if field.group is None), deeper),
+        _each(_one_of, only(elements.OneOf, message.members), deeper),
+        _each(_field, (field for field in fields if field.group is not None), deeper),
         [_extensions(extensions, deeper) for extensions in message.extensions],
-        [line for extend in message.extends() for line in _extend(extend, deeper)],
-        [
-            *(line for nested in types if isinstance(nested, elements.Message) for line in _message(nested, deeper)),
-            *(line for nested in types if isinstance(nested, elements.Enum) for line in _enum(nested, deeper)),
-        ],
+        _each(_extend, only(elements.Extend, message.members), deeper),
+        _types(message.members, deeper),
     ]
     return _block(header or f"message {message.name}", sections, indent)
 
@@ -99,8 +102,8 @@ def _one_of(one_of: elements.OneOf, indent: str) -> list[str]:
     deeper = indent + "  "
     sections = [
         _option_lines(one_of.options, deeper),
-        [line for field in one_of.fields if field.group is None for line in _field(field, deeper)],
-        [line for field in one_of.fields if field.group is not None for line in _field(field, deeper)],
+        _each(_field, (field for field in one_of.fields if field.group is None), deeper),
+        _each(_field, (field for field in one_of.fields if field.group is not None), deeper),
     ]
     return _block(f"oneof {one_of.name}", sections, indent)
 
@@ -115,26 +118,26 @@ def _enum(enum: elements.Enum, indent: str) -> list[str]:
 
 
 def _extend(extend: elements.Extend, indent: str) -> list[str]:
-    lines = [line for field in extend.fields for line in _field(field, indent + "  ")]
-    return _block(f"extend {extend.name}", [lines], indent)
+    return _block(f"extend {extend.name}", [_each(_field, extend.fields, indent + "  ")], indent)
 
 
 def _extensions(extensions: elements.Extensions, indent: str) -> str:
     return f"{indent}extensions {_ranges(extensions.ranges)}{_bracketed(extensions.options, indent)};"
 
 
-def _service(service: elements.Service) -> list[str]:
-    lines = [line for rpc in service.rpcs for line in _rpc(rpc)]
-    return _block(f"service {service.name}", [_option_lines(service.options, "  "), lines], "")
+def _service(service: elements.Service, indent: str) -> list[str]:
+    deeper = indent + "  "
+    sections = [_option_lines(service.options, deeper), _each(_rpc, service.rpcs, deeper)]
+    return _block(f"service {service.name}", sections, indent)
 
 
-def _rpc(rpc: elements.Rpc) -> list[str]:
+def _rpc(rpc: elements.Rpc, indent: str) -> list[str]:
     request = f"{'stream ' if rpc.streams_request else ''}{rpc.request}"
     response = f"{'stream ' if rpc.streams_response else ''}{rpc.response}"
-    declaration = f"  rpc {rpc.name} ({request}) returns ({response})"
+    declaration = f"{indent}rpc {rpc.name} ({request}) returns ({response})"
     if not rpc.options:
         return [f"{declaration};"]
-    return [f"{declaration} {{", *_option_lines(rpc.options, "    "), "  };"]
+    return [f"{declaration} {{", *_option_lines(rpc.options, indent + "  "), f"{indent}}};"]
 
 
 def _ranges(values: Sequence[elements.Range | str]) -> str:

@@ -4,26 +4,10 @@ It accepts what protoc accepts in proto2 and proto3, and like Confluent's regist
 dropped.
 """
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from minibroker_registry.protobuf_elements import (
-    MAX_TAG,
-    Constant,
-    Enum,
-    Extend,
-    Extensions,
-    Field,
-    File,
-    Message,
-    OneOf,
-    Option,
-    Range,
-    Rpc,
-    Service,
-    Value,
-    Word,
-    as_list,
-)
+from minibroker_registry import protobuf_elements as elements
 from minibroker_registry.protobuf_tokens import MAX_DEPTH, Tokens
 from minibroker_registry.schema import InvalidSchemaError
 
@@ -34,7 +18,7 @@ MAX_ENUM_NUMBER: Final = 2**31 - 1
 _LABELS: Final = ("optional", "required", "repeated")
 
 
-def parse_file(text: str) -> File:
+def parse_file(text: str) -> elements.File:
     """Parse the text of a schema.
 
     Raises:
@@ -48,9 +32,9 @@ class _Parser(Tokens):
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self.file = File()
+        self.file = elements.File()
 
-    def parse(self) -> File:
+    def parse(self) -> elements.File:
         """Read the whole file."""
         file = self.file
         if self.next == "edition":
@@ -75,11 +59,10 @@ class _Parser(Tokens):
             if self.next not in statements:
                 raise self.unexpected("a message, an enum, or another statement")
             statements[self.advance()]()
-        names: set[str] = set()
-        for element in (*file.types(), *file.services):
-            if element.name in names:
-                raise InvalidSchemaError(f"{element.name} is defined twice.")
-            names.add(element.name)
+        defined = [*file.services, *(member for member in file.members if not isinstance(member, elements.Extend))]
+        for name, count in Counter(element.name for element in defined).items():
+            if count > 1:
+                raise InvalidSchemaError(f"{name} is defined twice.")
         return file
 
     def package(self) -> None:
@@ -107,13 +90,13 @@ class _Parser(Tokens):
             elif not self.accept(";"):
                 otherwise()
 
-    def message(self) -> Message:
+    def message(self) -> elements.Message:
         """Read a message after its keyword."""
         return self.message_body(self.name())
 
-    def message_body(self, name: str) -> Message:
+    def message_body(self, name: str) -> elements.Message:
         """Read what a message has in braces."""
-        message = Message(name)
+        message = elements.Message(name)
         members = message.members
         statements: dict[str, Callable[[], object]] = {
             "message": lambda: members.append(self.message()),
@@ -121,13 +104,13 @@ class _Parser(Tokens):
             "oneof": lambda: members.append(self.one_of()),
             "extend": lambda: members.append(self.extend()),
             "extensions": lambda: message.extensions.append(self.extensions()),
-            "reserved": lambda: message.reserved.append(self.reserved(1, MAX_TAG)),
+            "reserved": lambda: message.reserved.append(self.reserved(1, elements.MAX_TAG)),
             "option": lambda: self.option_statement(message.options),
         }
         self.block(statements, lambda: members.append(self.field()))
         return message
 
-    def field(self, *, is_in_one_of: bool = False) -> Field:
+    def field(self, *, is_in_one_of: bool = False) -> elements.Field:
         """Read a field or a group."""
         is_proto3 = self.file.syntax == "proto3"
         label = self.advance() if not is_in_one_of and self.next in _LABELS else ""
@@ -142,7 +125,7 @@ class _Parser(Tokens):
             raise self.error(f"the field of type {written[:40]!r} needs a label: optional, required or repeated")
         name = self.name()
         self.expect("=")
-        result = Field(name, written, self.integer(1, MAX_TAG), label)
+        result = elements.Field(name, written, self.integer(1, elements.MAX_TAG), label)
         for option in self.options():
             if option.parenthesized or option.name not in ("default", "json_name") or not isinstance(option.value, str):
                 result.options.append(option)
@@ -153,14 +136,14 @@ class _Parser(Tokens):
         self.expect(";")
         return result
 
-    def group(self, label: str) -> Field:
+    def group(self, label: str) -> elements.Field:
         """Read a group."""
         written = self.advance()
         name = self.name()
         self.expect("=")
-        tag = self.integer(1, MAX_TAG)
+        tag = self.integer(1, elements.MAX_TAG)
         options = self.options()
-        return Field(name, written, tag, label, options, group=self.message_body(name))
+        return elements.Field(name, written, tag, label, options, group=self.message_body(name))
 
     def type(self) -> str:
         """Read the type of a field."""
@@ -174,24 +157,24 @@ class _Parser(Tokens):
         self.expect(">")
         return f"map<{key}, {value}>"
 
-    def one_of(self) -> OneOf:
+    def one_of(self) -> elements.OneOf:
         """Read a oneof after its keyword."""
-        result = OneOf(self.name())
+        result = elements.OneOf(self.name())
         self.block(
             {"option": lambda: self.option_statement(result.options)},
             lambda: result.fields.append(self.field(is_in_one_of=True)),
         )
         return result
 
-    def extend(self) -> Extend:
+    def extend(self) -> elements.Extend:
         """Read extension fields after the keyword."""
-        result = Extend(self.path())
+        result = elements.Extend(self.path())
         self.block({}, lambda: result.fields.append(self.field()))
         return result
 
-    def enum(self) -> Enum:
+    def enum(self) -> elements.Enum:
         """Read an enum after its keyword."""
-        result = Enum(self.name())
+        result = elements.Enum(self.name())
         limits = -MAX_ENUM_NUMBER - 1, MAX_ENUM_NUMBER
         statements: dict[str, Callable[[], object]] = {
             "option": lambda: self.option_statement(result.options),
@@ -200,41 +183,41 @@ class _Parser(Tokens):
         self.block(statements, lambda: result.constants.append(self.constant(*limits)))
         return result
 
-    def constant(self, first: int, last: int) -> Constant:
+    def constant(self, first: int, last: int) -> elements.Constant:
         """Read a constant of an enum."""
         name = self.name()
         self.expect("=")
-        result = Constant(name, self.integer(first, last), self.options())
+        result = elements.Constant(name, self.integer(first, last), self.options())
         self.expect(";")
         return result
 
-    def range(self, first: int, last: int) -> Range:
+    def range(self, first: int, last: int) -> elements.Range:
         """Read a number or a range."""
         start = self.integer(first, last)
         if not self.accept("to"):
             return (start,)
         return (start, last) if self.accept("max") else (start, self.integer(start, last))
 
-    def reserved(self, first: int, last: int) -> list[Range | str]:
+    def reserved(self, first: int, last: int) -> list[elements.Range | str]:
         """Read reserved names and numbers after the keyword."""
-        result: list[Range | str] = []
+        result: list[elements.Range | str] = []
         while not result or self.accept(","):
             result.append(self.string() if self.next[:1] in ('"', "'") else self.range(first, last))
         self.expect(";")
         return result
 
-    def extensions(self) -> Extensions:
+    def extensions(self) -> elements.Extensions:
         """Read ranges for extensions after the keyword."""
-        ranges: list[Range] = []
+        ranges: list[elements.Range] = []
         while not ranges or self.accept(","):
-            ranges.append(self.range(1, MAX_TAG))
-        result = Extensions(ranges, self.options())
+            ranges.append(self.range(1, elements.MAX_TAG))
+        result = elements.Extensions(ranges, self.options())
         self.expect(";")
         return result
 
-    def service(self) -> Service:
+    def service(self) -> elements.Service:
         """Read a service after its keyword."""
-        result = Service(self.name())
+        result = elements.Service(self.name())
         statements: dict[str, Callable[[], object]] = {
             "option": lambda: self.option_statement(result.options),
             "rpc": lambda: result.rpcs.append(self.rpc()),
@@ -242,13 +225,13 @@ class _Parser(Tokens):
         self.block(statements, lambda: self.expect(";"))
         return result
 
-    def rpc(self) -> Rpc:
+    def rpc(self) -> elements.Rpc:
         """Read a method after its keyword."""
         name = self.name()
         streams_request, request = self.rpc_type()
         self.expect("returns")
         streams_response, response = self.rpc_type()
-        result = Rpc(name, request, response, streams_request, streams_response)
+        result = elements.Rpc(name, request, response, streams_request, streams_response)
         if not self.accept(";"):
             self.block({"option": lambda: self.option_statement(result.options)}, lambda: self.expect(";"))
         return result
@@ -265,12 +248,12 @@ class _Parser(Tokens):
 
     # Options.
 
-    def option_statement(self, options: list[Option]) -> None:
+    def option_statement(self, options: list[elements.Option]) -> None:
         """Read an option after its keyword."""
         options.append(self.option())
         self.expect(";")
 
-    def options(self) -> list[Option]:
+    def options(self) -> list[elements.Option]:
         """Read options in brackets, if there are any."""
         if not self.accept("["):
             return []
@@ -280,7 +263,7 @@ class _Parser(Tokens):
         self.expect("]")
         return options
 
-    def option(self) -> Option:
+    def option(self) -> elements.Option:
         """Read the name and the value of an option."""
         parts = [self.option_name()]
         while self.next[:1] == ".":
@@ -293,8 +276,8 @@ class _Parser(Tokens):
         self.expect("=")
         value = self.value()
         for name, parenthesized in reversed(parts[1:]):
-            value = Option(name, value, parenthesized)
-        return Option(parts[0][0], value, parts[0][1])
+            value = elements.Option(name, value, parenthesized)
+        return elements.Option(parts[0][0], value, parts[0][1])
 
     def option_name(self) -> tuple[str, bool]:
         """Read a part of an option's name, and whether it stands in parentheses."""
@@ -304,7 +287,7 @@ class _Parser(Tokens):
         self.expect(")")
         return name, True
 
-    def value(self) -> Value:
+    def value(self) -> elements.Value:
         """Read the value of an option."""
         if self.next == "{":
             return self.map_value()
@@ -314,12 +297,12 @@ class _Parser(Tokens):
             return self.string()
         sign = self.advance() if self.next in ("-", "+") else ""
         if not self.next[:1].isdecimal() and not (self.next[:1] == "." and self.next[1:2].isdecimal()):
-            return Word(sign.strip("+") + self.name())
-        return Word(sign.strip("+") + self.checked_name(self.advance()))
+            return elements.Word(sign.strip("+") + self.name())
+        return elements.Word(sign.strip("+") + self.checked_name(self.advance()))
 
-    def list_value(self) -> list[Value]:
+    def list_value(self) -> list[elements.Value]:
         """Read values in brackets."""
-        values: list[Value] = []
+        values: list[elements.Value] = []
         self.enter("[")
         while not self.leave("]"):
             values.append(self.value())
@@ -327,9 +310,9 @@ class _Parser(Tokens):
                 raise self.unexpected("',' or ']'")
         return values
 
-    def map_value(self) -> dict[str, Value]:
+    def map_value(self) -> dict[str, elements.Value]:
         """Read the text format of a message in braces. A name that comes again has a list of all its values."""
-        values: dict[str, Value] = {}
+        values: dict[str, elements.Value] = {}
         self.enter("{")
         while not self.leave("}"):
             key = self.map_key()
@@ -337,8 +320,8 @@ class _Parser(Tokens):
                 raise self.unexpected("':'")
             value = self.value()
             if key in values:
-                values[key] = several = as_list(values[key])
-                several.extend(as_list(value))
+                values[key] = several = elements.as_list(values[key])
+                several.extend(elements.as_list(value))
             else:
                 values[key] = value
             if not self.accept(","):
