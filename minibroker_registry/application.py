@@ -122,7 +122,7 @@ class Application:
             with self._registry.lock:
                 self._registry.sync()
                 path, query = self._follow_alias(segments, path, query)
-                return handler(self._registry, Request(path, query, value, is_lenient))
+                return handler(Request(self._registry, path, query, value, is_lenient))
         except UnicodeEncodeError:
             raise RegistryError(400, "a text has half of a surrogate pair") from None
         except (
@@ -236,15 +236,13 @@ def _find_handler(method: str, segments: Sequence[str]) -> tuple[Handler, Mappin
     Raises:
         RegistryError: the path is unknown, or is not served with this method.
     """
-    for pattern, handlers in ROUTES.items():
-        if len(pattern) == len(segments) and all(
-            part == segment or (part.startswith("{") and segment)
-            for part, segment in zip(pattern, segments, strict=True)
-        ):
+    for route, handlers in ROUTES.items():
+        parts = route.split("/")
+        pairs = [*zip(parts, segments, strict=False)] if len(parts) == len(segments) else []
+        if pairs and all(part == segment or (part[:1] == "{" and segment) for part, segment in pairs):
             if method not in handlers:
                 raise _plain_error(405)
-            named = zip(pattern, segments, strict=True)
-            return handlers[method], {part[1:-1]: segment for part, segment in named if part.startswith("{")}
+            return handlers[method], {part[1:-1]: segment for part, segment in pairs if part[:1] == "{"}
     raise _plain_error(404)
 
 

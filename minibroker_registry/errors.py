@@ -31,6 +31,11 @@ def unprocessable(code: int, message: str) -> RegistryError:
     return RegistryError(422, message, code)
 
 
+def page_not_found() -> RegistryError:
+    """Return the error for a path that is not served."""
+    return RegistryError(404, "HTTP 404 Not Found")
+
+
 def subject_not_found(subject: str) -> RegistryError:
     """Return the error for a subject without versions."""
     return not_found(40401, f"Subject '{subject}' not found.")

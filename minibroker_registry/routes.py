@@ -9,9 +9,10 @@ from typing import Any, Final, TypeVar, cast
 from minibroker.config.version import __version__
 from minibroker_registry import errors, formats, records, subjects
 from minibroker_registry.compatibility import LEVELS
-from minibroker_registry.records import Content, Version
+from minibroker_registry.records import Version
 from minibroker_registry.registry import LATEST, MODES, NewSchema, Registry
 from minibroker_registry.schema import InvalidSchemaError
+from minibroker_registry.state import State
 
 _MAX_VERSION: Final = 2**31 - 1
 _CONFIG_FIELDS: Final[Mapping[str, type]] = {
@@ -32,16 +33,23 @@ class Request:
     """A request to an endpoint.
 
     Attributes:
+        registry: The registry.
         path: The parameters in the path, decoded.
         query: The values of each query parameter.
         body: The JSON of the body, or None.
         is_lenient: Whether the client accepts fields that it does not know.
     """
 
+    registry: Registry
     path: Mapping[str, str]
     query: Mapping[str, Sequence[str]]
     body: Any
     is_lenient: bool
+
+    @property
+    def state(self) -> State:
+        """The state of the registry."""
+        return self.registry.state
 
     def text(self, name: str, default: str = "") -> str:
         """Return the value of a query parameter."""
@@ -60,7 +68,7 @@ class Request:
         try:
             offset, limit = int(self.text("offset", "0")), int(self.text("limit", "-1"))
         except ValueError:
-            raise errors.RegistryError(404, "HTTP 404 Not Found") from None
+            raise errors.page_not_found() from None
         return list(items)[max(offset, 0) :][: None if limit < 0 else limit]
 
     def fields(self) -> Mapping[str, Any]:
@@ -79,6 +87,109 @@ class Request:
         """The qualified subject in the path, or an empty string."""
         return subjects.normalize(self.path.get("subject", ""))
 
+    def version_number(self) -> int:
+        """Return the version in the path, `LATEST` for `latest`.
+
+        Raises:
+            RegistryError: it is not a version.
+        """
+        text = self.path["version"].strip()
+        if text.lower() == "latest":
+            return LATEST
+        number = int(text) if re.fullmatch(r"[+-]?[0-9]{1,10}", text, re.ASCII) else 0
+        if number != LATEST and not 1 <= number <= _MAX_VERSION:
+            raise errors.invalid_version(text)
+        return number
+
+    def version(self) -> Version:
+        """Return the version in the path.
+
+        Raises:
+            RegistryError: there is none.
+        """
+        number, with_deleted = self.version_number(), self.flag("deleted")
+        version = self.state.version(self.subject, number, with_deleted=with_deleted)
+        if version is None:
+            if not self.state.versions(self.subject, with_deleted=with_deleted):
+                raise errors.subject_not_found(self.subject)
+            raise errors.version_not_found(number)
+        return version
+
+    def versions_of_id(self) -> list[Version]:
+        """Return the versions with the id in the path, in the context that the query names.
+
+        Raises:
+            RegistryError: there are none.
+        """
+        text = self.path["id"]
+        if not re.fullmatch(r"[+-]?[0-9]{1,10}", text, re.ASCII):
+            raise errors.page_not_found()
+        versions = self.state.versions_of_id(subjects.split(self.text("subject"))[0], int(text))
+        if not versions:
+            raise errors.schema_not_found(int(text))
+        return versions
+
+    def places_of_id(self) -> list[Version]:
+        """Return the versions with the id in the path, without the softly deleted ones unless they are wanted."""
+        return [version for version in self.versions_of_id() if self.flag("deleted") or not version.is_deleted]
+
+    def versions_of_guid(self) -> list[Version]:
+        """Return a version with the guid in the path for each context that has one.
+
+        Raises:
+            RegistryError: there are none.
+        """
+        try:
+            guid = str(uuid.UUID(self.path["guid"]))
+        except ValueError:
+            raise errors.page_not_found() from None
+        versions = self.state.versions_of_guid(guid)
+        if not versions:
+            raise errors.schema_not_found(guid)
+        return versions
+
+    def new_schema(self) -> NewSchema:
+        """Return the schema in the body.
+
+        Raises:
+            RegistryError: the body has other types.
+        """
+        fields = self.fields()
+        try:
+            kind, text = (records.check_text(fields.get(name) or "") for name in ("schemaType", "schema"))
+            id_, version = (records.check_integer(fields.get(name) or 0) for name in ("id", "version"))
+            references = records.read_references(fields.get("references") or ())
+            metadata = records.sort_metadata(fields.get("metadata") or {})
+        except (TypeError, KeyError, AttributeError) as error:
+            message = f"the body is not a schema with its references and metadata: {error}"
+            raise errors.RegistryError(400, message) from None
+        is_given = fields.get("id") is not None and id_ >= 0
+        return NewSchema(kind or "AVRO", text, references, metadata, id_ if is_given else None, version)
+
+    def content(self, version: Version) -> dict[str, Any]:
+        """Return the fields of a schema in the requested format."""
+        content = version.content
+        form = self.text("format")
+        try:
+            text = self.registry.parsed(version).formatted(form) if form else content.text
+        except ValueError as error:  # Protobuf's descriptors cannot hold a schema that contradicts itself.
+            raise InvalidSchemaError(str(error)) from None
+        view: dict[str, Any] = {"schemaType": content.kind} if content.kind != "AVRO" or self.is_lenient else {}
+        if content.references:
+            view["references"] = [records.reference_fields(reference) for reference in content.references]
+            if self.text("referenceFormat").lower() == "qualified":
+                for reference in view["references"]:
+                    reference["subject"] = subjects.qualify(reference["subject"], version.subject)
+        if content.metadata is not None:
+            view["metadata"] = content.metadata
+        return {**view, "schema": text}
+
+    def view(self, version: Version) -> dict[str, Any]:
+        """Return a version as JSON."""
+        view = {"subject": version.subject, "version": version.version, "id": version.id}
+        extra = {"guid": version.content.guid, "ts": version.timestamp, "deleted": version.is_deleted}
+        return {**view, **self.content(version), **(extra if self.is_lenient else {})}
+
 
 class RawText(str):
     """An answer that is sent as it is, not as a JSON string."""
@@ -86,286 +197,98 @@ class RawText(str):
     __slots__ = ()
 
 
-Handler = Callable[[Registry, Request], Any]
-ROUTES: Final[dict[tuple[str, ...], dict[str, Handler]]] = {}
-"""The handlers of each path by method. A path is given as its segments, of which `{name}` is a parameter."""
-
-
-def _serve(method: str, *paths: str) -> Callable[[Handler], Handler]:
-    def add(handler: Handler) -> Handler:
-        for path in paths:
-            ROUTES.setdefault(tuple(path.split("/")), {})[method] = handler
-        return handler
-
-    return add
-
-
-def _version_number(request: Request) -> int:
-    """Return the version in the path, `LATEST` for `latest`.
-
-    Raises:
-        RegistryError: it is not a version.
-    """
-    text = request.path["version"].strip()
-    if text.lower() == "latest":
-        return LATEST
-    number = int(text) if re.fullmatch(r"[+-]?[0-9]{1,10}", text, re.ASCII) else 0
-    if number != LATEST and not 1 <= number <= _MAX_VERSION:
-        raise errors.invalid_version(text)
-    return number
-
-
-def _find_version(registry: Registry, request: Request) -> Version:
-    """Return the version in the path.
-
-    Raises:
-        RegistryError: there is none.
-    """
-    number, with_deleted = _version_number(request), request.flag("deleted")
-    version = registry.state.version(request.subject, number, with_deleted=with_deleted)
-    if version is not None:
-        return version
-    if not registry.state.versions(request.subject, with_deleted=with_deleted):
-        raise errors.subject_not_found(request.subject)
-    raise errors.version_not_found(number)
-
-
-def _new_schema(request: Request) -> NewSchema:
-    """Return the schema in the body.
-
-    Raises:
-        RegistryError: the body has other types.
-    """
-    fields = request.fields()
-    try:
-        kind, text = (records.check_text(fields.get(name) or "") for name in ("schemaType", "schema"))
-        id_, version = (records.check_integer(fields.get(name) or 0) for name in ("id", "version"))
-        references = records.read_references(fields.get("references") or ())
-        metadata = records.sort_metadata(fields.get("metadata") or {})
-    except (TypeError, KeyError, AttributeError) as error:
-        raise errors.RegistryError(400, f"the body is not a schema with its references and metadata: {error}") from None
-    is_given = fields.get("id") is not None and id_ >= 0
-    return NewSchema(kind or "AVRO", text, references, metadata, id_ if is_given else None, version)
-
-
-def _content_view(registry: Registry, version: Version, request: Request) -> dict[str, Any]:
-    """Return the fields of a schema in the requested format."""
-    content = version.content
-    form = request.text("format")
-    text = _format(registry, version, form) if form else content.text
-    view: dict[str, Any] = {"schemaType": content.kind} if content.kind != "AVRO" or request.is_lenient else {}
-    if content.references:
-        is_qualified = request.text("referenceFormat").lower() == "qualified"
-        view["references"] = [
-            {
-                **records.reference_fields(reference),
-                **({"subject": subjects.qualify(reference.subject, version.subject)} if is_qualified else {}),
-            }
-            for reference in content.references
-        ]
-    if content.metadata is not None:
-        view["metadata"] = content.metadata
-    return {**view, "schema": text}
-
-
-def _format(registry: Registry, version: Version, form: str) -> str:
-    try:
-        return registry.parsed(version).formatted(form)
-    except ValueError as error:  # Protobuf's descriptors cannot hold a schema that contradicts itself.
-        raise InvalidSchemaError(str(error)) from None
-
-
-def _view(registry: Registry, version: Version, request: Request) -> dict[str, Any]:
-    """Return a version as JSON."""
-    view = {"subject": version.subject, "version": version.version, "id": version.id}
-    extra = {"guid": version.content.guid, "ts": version.timestamp, "deleted": version.is_deleted}
-    return {**view, **_content_view(registry, version, request), **(extra if request.is_lenient else {})}
-
-
-# Schemas
-
-
-@_serve("POST", "subjects/{subject}/versions")
-def _register(registry: Registry, request: Request) -> object:
-    version = registry.register(request.subject, _new_schema(request), normalize=request.flag("normalize"))
+def _register(request: Request) -> object:
+    version = request.registry.register(request.subject, request.new_schema(), normalize=request.flag("normalize"))
     # Clients believe that the registry has changed a schema if the answer has its text. The one for Python also expects
     # a descriptor in place of a Protobuf schema's text.
     extra = {"version": version.version, "guid": version.content.guid} if request.is_lenient else {}
     return {"id": version.id, **extra}
 
 
-@_serve("POST", "subjects/{subject}")
-def _look_up(registry: Registry, request: Request) -> object:
-    version = registry.look_up(
-        request.subject, _new_schema(request), normalize=request.flag("normalize"), with_deleted=request.flag("deleted")
-    )
-    return _view(registry, version, request)
+def _look_up(request: Request) -> object:
+    normalize, with_deleted = request.flag("normalize"), request.flag("deleted")
+    new = request.new_schema()
+    return request.view(request.registry.look_up(request.subject, new, normalize=normalize, with_deleted=with_deleted))
 
 
-@_serve("GET", "subjects")
-def _list_subjects(registry: Registry, request: Request) -> object:
-    only_deleted = request.flag("deletedOnly")
+def _subjects(request: Request, *, with_deleted: bool) -> set[str]:
+    """Return the subjects with one of the prefixes in the query."""
     prefixes = request.query.get("subjectPrefix", [subjects.ALL_CONTEXTS])
-    found: dict[str, None] = {}
-    for prefix in prefixes:
-        with_deleted = only_deleted or request.flag("deleted")
-        found |= dict.fromkeys(registry.state.subjects(prefix, with_deleted=with_deleted))
-    live = registry.state.subjects(subjects.ALL_CONTEXTS, with_deleted=False) if only_deleted else []
-    return request.page(sorted(found.keys() - live))
+    return {name for prefix in prefixes for name in request.state.subjects(prefix, with_deleted=with_deleted)}
 
 
-@_serve("DELETE", "subjects/{subject}")
-def _delete_subject(registry: Registry, request: Request) -> object:
-    return registry.delete_subject(request.subject, permanent=request.flag("permanent"))
-
-
-@_serve("GET", "subjects/{subject}/versions")
-def _list_versions(registry: Registry, request: Request) -> object:
+def _list_subjects(request: Request) -> object:
     only_deleted = request.flag("deletedOnly")
-    versions = registry.state.versions(request.subject, with_deleted=only_deleted or request.flag("deleted"))
+    found = _subjects(request, with_deleted=only_deleted or request.flag("deleted"))
+    return request.page(sorted(found - _subjects(request, with_deleted=False) if only_deleted else found))
+
+
+def _list_versions(request: Request) -> object:
+    only_deleted = request.flag("deletedOnly")
+    versions = request.state.versions(request.subject, with_deleted=only_deleted or request.flag("deleted"))
     numbers = [version.version for version in versions if version.is_deleted or not only_deleted]
     if not numbers:
         raise errors.subject_not_found(request.subject)
     return request.page(numbers)
 
 
-@_serve("GET", "subjects/{subject}/versions/{version}")
-def _get_version(registry: Registry, request: Request) -> object:
-    return _view(registry, _find_version(registry, request), request)
+def _list_referrers(request: Request) -> object:
+    version = request.version()
+    return request.page(sorted({found.id for found in request.state.referrers(version.subject, version.version)}))
 
 
-@_serve("GET", "subjects/{subject}/versions/{version}/schema")
-def _get_version_text(registry: Registry, request: Request) -> object:
-    return RawText(_content_view(registry, _find_version(registry, request), request)["schema"])
-
-
-@_serve("GET", "subjects/{subject}/versions/{version}/referencedby")
-def _list_referrers(registry: Registry, request: Request) -> object:
-    version = _find_version(registry, request)
-    return request.page(sorted({found.id for found in registry.state.referrers(version.subject, version.version)}))
-
-
-@_serve("DELETE", "subjects/{subject}/versions/{version}")
-def _delete_version(registry: Registry, request: Request) -> object:
-    return registry.delete_version(request.subject, _version_number(request), permanent=request.flag("permanent"))
-
-
-@_serve("GET", "subjects/{subject}/metadata")
-def _find_by_metadata(registry: Registry, request: Request) -> object:
+def _find_by_metadata(request: Request) -> object:
     wanted = dict(zip(request.query.get("key", []), request.query.get("value", []), strict=False))
-    versions = registry.state.versions(request.subject, with_deleted=request.flag("deleted"))
+    versions = request.state.versions(request.subject, with_deleted=request.flag("deleted"))
     if not versions:
         raise errors.subject_not_found(request.subject)
     for version in reversed(versions):
         properties: Mapping[str, str] = (version.content.metadata or {}).get("properties", {})
         if wanted.items() <= properties.items():
-            return _view(registry, version, request)
+            return request.view(version)
     raise errors.schema_not_found()
 
 
-@_serve("GET", "schemas")
-def _list_schemas(registry: Registry, request: Request) -> object:
-    with_deleted = request.flag("deleted")
+def _list_schemas(request: Request) -> object:
+    with_deleted, only_latest = request.flag("deleted"), request.flag("latestOnly")
     views: list[Version] = []
-    for prefix in request.query.get("subjectPrefix", [subjects.ALL_CONTEXTS]):
-        for subject in registry.state.subjects(prefix, with_deleted=with_deleted):
-            versions = registry.state.versions(subject, with_deleted=with_deleted)
-            views += versions[-1:] if request.flag("latestOnly") else versions
-    return [_view(registry, version, request) for version in request.page(views)]
+    for subject in sorted(_subjects(request, with_deleted=with_deleted)):
+        versions = request.state.versions(subject, with_deleted=with_deleted)
+        views += versions[-1:] if only_latest else versions
+    return [request.view(version) for version in request.page(views)]
 
 
-@_serve("GET", "schemas/types")
-def _list_types(registry: Registry, request: Request) -> object:
-    del registry, request
-    return list(formats.KINDS)
-
-
-def _versions_of_id(registry: Registry, request: Request) -> list[Version]:
-    """Return the versions with the id in the path, in the context that the query names.
-
-    Raises:
-        RegistryError: there are none.
-    """
-    text = request.path["id"]
-    if not re.fullmatch(r"[+-]?[0-9]{1,10}", text, re.ASCII):
-        raise errors.RegistryError(404, "HTTP 404 Not Found")
-    versions = registry.state.versions_of_id(subjects.split(request.text("subject"))[0], int(text))
-    if not versions:
-        raise errors.schema_not_found(int(text))
+def _get_by_id(request: Request) -> object:
     # Relative references are those of the subject that the client reads for.
     subject = subjects.normalize(request.text("subject"))
-    return sorted(versions, key=lambda version: version.subject != subject)
-
-
-@_serve("GET", "schemas/ids/{id}")
-def _get_by_id(registry: Registry, request: Request) -> object:
-    version = _versions_of_id(registry, request)[0]
-    view = _content_view(registry, version, request)
+    version = min(request.versions_of_id(), key=lambda version: version.subject != subject)
+    view = request.content(version)
     if request.flag("fetchMaxId"):
-        view["maxId"] = registry.state.greatest_id(subjects.split(version.subject)[0])
+        view["maxId"] = request.state.greatest_id(subjects.split(version.subject)[0])
     place = {"subject": version.subject, "version": version.version, "guid": version.content.guid}
     return {**view, **(place if request.is_lenient else {})}
 
 
-@_serve("GET", "schemas/ids/{id}/schema")
-def _get_text_by_id(registry: Registry, request: Request) -> object:
-    return RawText(_content_view(registry, _versions_of_id(registry, request)[0], request)["schema"])
-
-
-def _places_of_id(registry: Registry, request: Request) -> list[Version]:
-    """Return the versions with the id in the path, without the softly deleted ones unless they are wanted."""
-    versions = sorted(_versions_of_id(registry, request), key=lambda version: (version.subject, version.version))
-    return [version for version in versions if request.flag("deleted") or not version.is_deleted]
-
-
-@_serve("GET", "schemas/ids/{id}/subjects")
-def _list_subjects_of_id(registry: Registry, request: Request) -> object:
-    return request.page(dict.fromkeys(version.subject for version in _places_of_id(registry, request)))
-
-
-@_serve("GET", "schemas/ids/{id}/versions")
-def _list_versions_of_id(registry: Registry, request: Request) -> object:
-    places = _places_of_id(registry, request)
+def _list_versions_of_id(request: Request) -> object:
+    places = request.places_of_id()
     return request.page({"subject": version.subject, "version": version.version} for version in places)
 
 
-def _ids_of_guid(registry: Registry, request: Request) -> list[tuple[str, int, Content]]:
-    """Return the context, the id and the content for the guid in the path.
+def _get_by_guid(request: Request) -> object:
+    version = request.versions_of_guid()[0]
+    return {**request.content(version), "guid": version.content.guid}
 
-    Raises:
-        RegistryError: there are none.
-    """
+
+def _list_ids_of_guid(request: Request) -> object:
+    versions = request.versions_of_guid()
+    return [{"context": subjects.split(version.subject)[0], "id": version.id} for version in versions]
+
+
+def _check_compatibility(request: Request) -> object:
+    number = request.version_number() if "version" in request.path else None
+    is_verbose, normalize = request.flag("verbose"), request.flag("normalize")
     try:
-        guid = str(uuid.UUID(request.path["guid"]))
-    except ValueError:
-        raise errors.RegistryError(404, "HTTP 404 Not Found") from None
-    found = list(registry.state.content_of_guid(guid))
-    if not found:
-        raise errors.schema_not_found(guid)
-    return found
-
-
-@_serve("GET", "schemas/guids/{guid}")
-def _get_by_guid(registry: Registry, request: Request) -> object:
-    context, id_, content = _ids_of_guid(registry, request)[0]
-    version = registry.state.versions_of_id(context, id_)[0]
-    return {**_content_view(registry, version, request), "guid": content.guid}
-
-
-@_serve("GET", "schemas/guids/{guid}/ids")
-def _list_ids_of_guid(registry: Registry, request: Request) -> object:
-    return [{"context": context, "id": id_} for context, id_, _ in _ids_of_guid(registry, request)]
-
-
-# Compatibility
-
-
-@_serve("POST", "compatibility/subjects/{subject}/versions", "compatibility/subjects/{subject}/versions/{version}")
-def _check_compatibility(registry: Registry, request: Request) -> object:
-    number = _version_number(request) if "version" in request.path else None
-    is_verbose = request.flag("verbose")
-    try:
-        reasons = registry.check(request.subject, number, _new_schema(request), normalize=request.flag("normalize"))
+        reasons = request.registry.check(request.subject, number, request.new_schema(), normalize=normalize)
     except errors.RegistryError as error:
         if error.code != errors.INVALID_SCHEMA or not is_verbose:
             raise
@@ -373,20 +296,15 @@ def _check_compatibility(registry: Registry, request: Request) -> object:
     return {"is_compatible": not reasons, **({"messages": reasons} if is_verbose else {})}
 
 
-# Configuration and modes
-
-
-@_serve("GET", "config", "config/{subject}")
-def _get_config(registry: Registry, request: Request) -> object:
-    subject = request.subject
+def _get_config(request: Request) -> object:
+    subject, registry = request.subject, request.registry
     config = registry.config_in_scope(subject) if request.flag("defaultToGlobal") else registry.config(subject)
     if config is None:
         raise errors.not_found(40408, f"Subject '{subject}' does not have subject-level compatibility configured")
     return config
 
 
-@_serve("PUT", "config", "config/{subject}")
-def _put_config(registry: Registry, request: Request) -> object:
+def _put_config(request: Request) -> object:
     fields = request.fields()
     level = fields.get("compatibility", fields.get("compatibilityLevel"))
     if level is not None and str(level).upper() not in LEVELS:
@@ -399,7 +317,7 @@ def _put_config(registry: Registry, request: Request) -> object:
     for name, kind in _CONFIG_FIELDS.items():
         if name in fields:
             changes[name] = _checked_setting(name, fields[name], kind)
-    registry.update_config(request.subject, changes)
+    request.registry.update_config(request.subject, changes)
     return {name: value for name, value in fields.items() if name in {*_CONFIG_FIELDS, "compatibility"}}
 
 
@@ -412,64 +330,79 @@ def _checked_setting(name: str, value: Any, kind: type) -> Any:
         raise errors.RegistryError(422, f"{name}: {error}") from None
 
 
-@_serve("DELETE", "config", "config/{subject}")
-def _delete_config(registry: Registry, request: Request) -> object:
-    return registry.delete_config(request.subject)
-
-
-@_serve("GET", "mode", "mode/{subject}")
-def _get_mode(registry: Registry, request: Request) -> object:
-    subject = request.subject
+def _get_mode(request: Request) -> object:
+    subject, registry = request.subject, request.registry
     mode = registry.mode_in_scope(subject) if request.flag("defaultToGlobal") else registry.mode(subject)
     if mode is None:
         raise errors.not_found(40409, f"Subject '{subject}' does not have subject-level mode configured")
     return {"mode": mode}
 
 
-@_serve("PUT", "mode", "mode/{subject}")
-def _put_mode(registry: Registry, request: Request) -> object:
+def _put_mode(request: Request) -> object:
     mode = str(request.fields().get("mode")).upper()
     if mode not in MODES:
         raise errors.unprocessable(42204, "Invalid mode. Valid values are READWRITE, READONLY and IMPORT.")
-    registry.set_mode(request.subject, mode, force=request.flag("force"))
+    request.registry.set_mode(request.subject, mode, force=request.flag("force"))
     return {"mode": mode}
 
 
-@_serve("DELETE", "mode", "mode/{subject}")
-def _delete_mode(registry: Registry, request: Request) -> object:
-    return {"mode": registry.delete_mode(request.subject, recursive=request.flag("recursive"))}
-
-
-# The registry itself
-
-
-@_serve("GET", "")
-@_serve("POST", "")
-def _get_root(registry: Registry, request: Request) -> object:
-    del registry, request
-    return {}
-
-
-@_serve("GET", "contexts")
-def _list_contexts(registry: Registry, request: Request) -> object:
-    return request.page(registry.state.contexts())
-
-
-@_serve("GET", "v1/metadata/id")
-def _get_cluster_id(registry: Registry, request: Request) -> object:
-    del request
-    clusters = {"kafka-cluster": registry.cluster_id, "schema-registry-cluster": "schema-registry"}
+def _get_cluster_id(request: Request) -> object:
+    clusters = {"kafka-cluster": request.registry.cluster_id, "schema-registry-cluster": "schema-registry"}
     return {"scope": {"path": [], "clusters": clusters}}
 
 
-@_serve("GET", "v1/metadata/version")
-def _get_server_version(registry: Registry, request: Request) -> object:
-    del registry, request
-    return {"version": __version__, "commitId": ""}
-
-
-@_serve("GET", "associations/resources/{namespace}/{resource}")
-def _list_associations(registry: Registry, request: Request) -> object:
-    """Return no associations. Clients ask for those of a topic before its first message."""
-    del registry, request
-    return []
+Handler = Callable[[Request], Any]
+_CONFIG: Final[Mapping[str, Handler]] = {
+    "GET": _get_config,
+    "PUT": _put_config,
+    "DELETE": lambda request: request.registry.delete_config(request.subject),
+}
+_MODE: Final[Mapping[str, Handler]] = {
+    "GET": _get_mode,
+    "PUT": _put_mode,
+    "DELETE": lambda request: {
+        "mode": request.registry.delete_mode(request.subject, recursive=request.flag("recursive"))
+    },
+}
+ROUTES: Final[Mapping[str, Mapping[str, Handler]]] = {
+    "": {"GET": lambda _: {}, "POST": lambda _: {}},
+    "subjects": {"GET": _list_subjects},
+    "subjects/{subject}": {
+        "POST": _look_up,
+        "DELETE": lambda request: request.registry.delete_subject(request.subject, permanent=request.flag("permanent")),
+    },
+    "subjects/{subject}/metadata": {"GET": _find_by_metadata},
+    "subjects/{subject}/versions": {"GET": _list_versions, "POST": _register},
+    "subjects/{subject}/versions/{version}": {
+        "GET": lambda request: request.view(request.version()),
+        "DELETE": lambda request: request.registry.delete_version(
+            request.subject, request.version_number(), permanent=request.flag("permanent")
+        ),
+    },
+    "subjects/{subject}/versions/{version}/schema": {
+        "GET": lambda request: RawText(request.content(request.version())["schema"])
+    },
+    "subjects/{subject}/versions/{version}/referencedby": {"GET": _list_referrers},
+    "schemas": {"GET": _list_schemas},
+    "schemas/types": {"GET": lambda _: [*formats.KINDS]},
+    "schemas/ids/{id}": {"GET": _get_by_id},
+    "schemas/ids/{id}/schema": {"GET": lambda request: RawText(request.content(request.versions_of_id()[0])["schema"])},
+    "schemas/ids/{id}/subjects": {
+        "GET": lambda request: request.page(dict.fromkeys(version.subject for version in request.places_of_id()))
+    },
+    "schemas/ids/{id}/versions": {"GET": _list_versions_of_id},
+    "schemas/guids/{guid}": {"GET": _get_by_guid},
+    "schemas/guids/{guid}/ids": {"GET": _list_ids_of_guid},
+    "compatibility/subjects/{subject}/versions": {"POST": _check_compatibility},
+    "compatibility/subjects/{subject}/versions/{version}": {"POST": _check_compatibility},
+    "config": _CONFIG,
+    "config/{subject}": _CONFIG,
+    "mode": _MODE,
+    "mode/{subject}": _MODE,
+    "contexts": {"GET": lambda request: request.page(request.state.contexts())},
+    "v1/metadata/id": {"GET": _get_cluster_id},
+    "v1/metadata/version": {"GET": lambda _: {"version": __version__, "commitId": ""}},
+    # Clients ask for the associations of a topic before its first message. There are none.
+    "associations/resources/{namespace}/{resource}": {"GET": lambda _: []},
+}
+"""The handlers of each path by method. A part `{name}` of a path is a parameter."""

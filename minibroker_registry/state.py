@@ -2,11 +2,11 @@
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from minibroker_registry import subjects
-from minibroker_registry.records import Config, Content, Record, Version, deleted, read_version
+from minibroker_registry.records import Config, Record, Version, deleted, read_version
 
 _logger: Final = logging.getLogger(__name__)
 _READ_ERRORS: Final = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
@@ -118,12 +118,10 @@ class State:
         """Return the id of a content in a context, or None."""
         return self._context(context).ids.get(guid)
 
-    def content_of_guid(self, guid: str) -> Iterator[tuple[str, int, Content]]:
-        """Yield the context, the id and the content of a guid in each context that has it."""
-        for name in self.contexts():
-            id_ = self.id_of(name, guid)
-            if id_ is not None:
-                yield name, id_, self.versions_of_id(name, id_)[0].content
+    def versions_of_guid(self, guid: str) -> list[Version]:
+        """Return a version with a guid for each context that has one."""
+        found = ((context, self.id_of(context, guid)) for context in self.contexts())
+        return [self.versions_of_id(context, id_)[0] for context, id_ in found if id_ is not None]
 
     def referrers(self, subject: str, version: int, *, with_deleted: bool = False) -> list[Version]:
         """Return the versions whose schemas refer to this one."""

@@ -184,9 +184,10 @@ class TopicSource:
 
     def by_guid(self, guid: uuid.UUID, /) -> Parsed:
         """Return the schema with a guid in any context."""
-        for context, id_, _ in self.state.content_of_guid(str(guid)):
-            return self._formats.parse_version(self._state.versions_of_id(context, id_)[0], self._state.referenced)
-        raise LookupError(f"No schema has the guid {guid}")
+        versions = self.state.versions_of_guid(str(guid))
+        if not versions:
+            raise LookupError(f"No schema has the guid {guid}")
+        return self._formats.parse_version(versions[0], self._state.referenced)
 
     def latest(self, subject: str, /) -> tuple[int, Parsed]:
         """Return the id and the schema of the latest version of a subject."""
