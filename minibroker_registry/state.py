@@ -2,12 +2,13 @@
 
 import json
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
 
 from minibroker_registry import subjects
 from minibroker_registry.records import Config, Record, Version, deleted, read_version
 
+_T = TypeVar("_T")
 _logger: Final = logging.getLogger(__name__)
 _READ_ERRORS: Final = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 """What reading a record of another program can raise."""
@@ -43,16 +44,6 @@ class State:
         self._greatest_ids = dict(greatest_ids or {})
         self._contexts: dict[str, _Context] = {subjects.DEFAULT_CONTEXT: _Context()}
         self._referrers: dict[tuple[str, int], dict[tuple[str, int], Version]] = {}
-        self._apply: Mapping[str, Callable[[Mapping[str, Any], Mapping[str, Any] | None, int], None]] = {
-            "SCHEMA": self._apply_schema,
-            "DELETE_SUBJECT": self._apply_delete_subject,
-            "CLEAR_SUBJECT": self._apply_clear_subject,
-            "CONFIG": self._apply_config,
-            "MODE": self._apply_mode,
-            "CONTEXT": self._apply_context,
-            "NOOP": lambda key, value, timestamp: None,  # noqa: ARG005 - it has no effect
-            "ASSOC": lambda key, value, timestamp: None,  # noqa: ARG005 - associations are not supported
-        }
 
     def apply(self, record: Record) -> None:
         """Apply a record of the topic. A record that cannot be understood is skipped, and logged."""
@@ -60,7 +51,7 @@ class State:
             key = json.loads(record.key)
             # Karapace writes an empty value in the place of null.
             value = json.loads(record.value) if record.value else None
-            self._apply[key["keytype"]](key, value, record.timestamp)
+            self._apply(key["keytype"], key, value, record.timestamp)
         except _READ_ERRORS as error:
             _logger.warning("a record of the schema topic was skipped: %r with the key %.200r", error, record.key)
 
@@ -134,13 +125,6 @@ class State:
     def _context(self, name: str) -> _Context:
         return self._contexts.get(name) or _Context()
 
-    def _apply_schema(self, key: Mapping[str, Any], value: Mapping[str, Any] | None, timestamp: int) -> None:
-        subject, number = subjects.normalize(key["subject"]), key["version"]
-        if value is None:
-            self._remove(subject, number)
-        else:
-            self._put(read_version({**value, "subject": subject, "version": number}, timestamp))
-
     def _put(self, version: Version) -> None:
         self._remove(version.subject, version.version)
         place = (version.subject, version.version)
@@ -170,37 +154,38 @@ class State:
         for target in version.references():
             self._referrers.get(target, {}).pop((subject, number), None)
 
-    def _apply_delete_subject(self, key: Mapping[str, Any], value: Mapping[str, Any] | None, timestamp: int) -> None:
-        del timestamp
-        if value is not None:
-            for version in self.versions(subjects.normalize(key["subject"])):
-                if version.version <= value["version"]:
-                    self._put(deleted(version))
-
-    def _apply_clear_subject(self, key: Mapping[str, Any], value: Mapping[str, Any] | None, timestamp: int) -> None:
-        del timestamp
-        if value is not None:
-            for subject in self.covered(subjects.normalize(key.get("subject") or ""), with_deleted=True):
-                for version in self.versions(subject, with_deleted=True):
-                    self._remove(subject, version.version)
-
-    def _apply_config(self, key: Mapping[str, Any], value: Mapping[str, Any] | None, timestamp: int) -> None:
-        del timestamp
+    def _apply(  # noqa: C901, PLR0912 - a case for each kind of record
+        self, keytype: str, key: Mapping[str, Any], value: Mapping[str, Any] | None, timestamp: int
+    ) -> None:
         subject = subjects.normalize(key.get("subject") or "")
-        if value is None:
-            self.configs.pop(subject, None)
-        else:
-            self.configs[subject] = {name: item for name, item in value.items() if name != "subject"}
+        match keytype:
+            case "SCHEMA" if value is not None:
+                self._put(read_version({**value, "subject": key["subject"], "version": key["version"]}, timestamp))
+            case "SCHEMA":
+                self._remove(subject, key["version"])
+            case "CONFIG":
+                fields = None if value is None else {name: item for name, item in value.items() if name != "subject"}
+                _set(self.configs, subject, fields)
+            case "MODE":
+                _set(self.modes, subject, None if value is None else value["mode"])
+            case "DELETE_SUBJECT" if value is not None:
+                for version in self.versions(subject):
+                    if version.version <= value["version"]:
+                        self._put(deleted(version))
+            case "CLEAR_SUBJECT" if value is not None:
+                for name in self.covered(subject, with_deleted=True):
+                    for version in self.versions(name, with_deleted=True):
+                        self._remove(name, version.version)
+            case "CONTEXT" if value is not None:
+                self._contexts.setdefault(key["context"], _Context())
+            case "DELETE_SUBJECT" | "CLEAR_SUBJECT" | "CONTEXT" | "NOOP" | "ASSOC":
+                pass  # Associations are not supported.
+            case _:
+                raise ValueError(f"the keytype {keytype!r} is unknown")
 
-    def _apply_mode(self, key: Mapping[str, Any], value: Mapping[str, Any] | None, timestamp: int) -> None:
-        del timestamp
-        subject = subjects.normalize(key.get("subject") or "")
-        if value is None:
-            self.modes.pop(subject, None)
-        else:
-            self.modes[subject] = value["mode"]
 
-    def _apply_context(self, key: Mapping[str, Any], value: Mapping[str, Any] | None, timestamp: int) -> None:
-        del timestamp
-        if value is not None:
-            self._contexts.setdefault(key["context"], _Context())
+def _set(table: dict[str, _T], subject: str, value: _T | None) -> None:
+    if value is None:
+        table.pop(subject, None)
+    else:
+        table[subject] = value
