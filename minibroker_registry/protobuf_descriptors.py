@@ -1,7 +1,7 @@
 """Protobuf schemas as descriptors, which the runtime decodes with and which clients register."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from google.protobuf import descriptor_pb2 as pb
 from google.protobuf import message_factory, text_encoding, text_format
@@ -10,7 +10,11 @@ from google.protobuf.message import Message as ProtobufMessage
 
 from minibroker_registry import protobuf_elements as elements
 from minibroker_registry.protobuf_elements import Value, Word, join_name, map_types
-from minibroker_registry.protobuf_names import SCALARS, Names
+from minibroker_registry.protobuf_names import SCALARS, Names, decimal
+from minibroker_registry.protobuf_printer import value_text
+
+if TYPE_CHECKING:
+    from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
 
 _LABELS: Final = {
     "": pb.FieldDescriptorProto.LABEL_OPTIONAL,
@@ -18,6 +22,9 @@ _LABELS: Final = {
     "required": pb.FieldDescriptorProto.LABEL_REQUIRED,
     "repeated": pb.FieldDescriptorProto.LABEL_REPEATED,
 }
+
+
+_Messages: TypeAlias = "RepeatedCompositeFieldContainer[pb.DescriptorProto]"
 
 
 class _Builder:
@@ -42,45 +49,37 @@ class _Builder:
             elif kind == "weak":
                 proto.weak_dependency.append(len(proto.dependency))
             proto.dependency.append(path)
-        for member in own.members:
-            self.member(member, proto.message_type.add, proto.enum_type.add, proto.extension.add, own.package)
+        self.members(own.members, proto, own.package)
         for service in own.services:
             self.service(service, proto.service.add(), own.package)
         self.options(proto, own.options, own.package)
 
-    def member(
-        self,
-        member: elements.Definition | elements.Extend,
-        add_message: Callable[[], pb.DescriptorProto],
-        add_enum: Callable[[], pb.EnumDescriptorProto],
-        add_extension: Callable[[], pb.FieldDescriptorProto],
-        scope: str,
+    def members(
+        self, members: Iterable[object], proto: pb.FileDescriptorProto | pb.DescriptorProto, scope: str
     ) -> None:
-        if isinstance(member, elements.Message):
-            self.message(member, add_message(), scope)
-        elif isinstance(member, elements.Enum):
-            self.enum(member, add_enum(), scope)
-        else:
-            extendee = "." + self.names.resolve(member.name, scope, f"extend {member.name}").name
-            for field in member.fields:
-                proto = add_extension()
-                proto.extendee = extendee
-                self.field(field, proto, add_message, scope)
+        """Add the members of a file or a message, whose full name is the scope."""
+        nested = proto.message_type if isinstance(proto, pb.FileDescriptorProto) else proto.nested_type
+        for member in members:
+            if isinstance(member, elements.Message):
+                self.message(member, nested.add(), scope)
+            elif isinstance(member, elements.Enum):
+                self.enum(member, proto.enum_type.add(), scope)
+            elif isinstance(member, elements.Extend):
+                extendee = "." + self.names.resolve(member.name, scope, f"extend {member.name}").name
+                for field in member.fields:
+                    self.field(field, proto.extension.add(extendee=extendee), nested, scope)
+            elif isinstance(proto, pb.DescriptorProto) and isinstance(member, elements.Field):
+                self.field(member, proto.field.add(), nested, scope)
+            elif isinstance(proto, pb.DescriptorProto) and isinstance(member, elements.OneOf):
+                index = len(proto.oneof_decl)
+                self.options(proto.oneof_decl.add(name=member.name), member.options, scope)
+                for field in member.fields:
+                    self.field(field, proto.field.add(oneof_index=index), nested, scope)
 
     def message(self, message: elements.Message, proto: pb.DescriptorProto, scope: str) -> None:
         scope = join_name(scope, message.name)
         proto.name = message.name
-        for member in message.members:
-            if isinstance(member, elements.Field):
-                self.field(member, proto.field.add(), proto.nested_type.add, scope)
-            elif isinstance(member, elements.OneOf):
-                one_of = proto.oneof_decl.add(name=member.name)
-                self.options(one_of, member.options, scope)
-                for field in member.fields:
-                    added = proto.field.add(oneof_index=len(proto.oneof_decl) - 1)
-                    self.field(field, added, proto.nested_type.add, scope)
-            else:
-                self.member(member, proto.nested_type.add, proto.enum_type.add, proto.extension.add, scope)
+        self.members(message.members, proto, scope)
         _add_own_one_ofs(proto)
         _add_reserved(proto, message.reserved, beyond=1)
         for extensions in message.extensions:
@@ -88,13 +87,7 @@ class _Builder:
                 self.options(proto.extension_range.add(start=values[0], end=values[-1] + 1), extensions.options, scope)
         self.options(proto, message.options, scope)
 
-    def field(
-        self,
-        field: elements.Field,
-        proto: pb.FieldDescriptorProto,
-        add_message: Callable[[], pb.DescriptorProto],
-        scope: str,
-    ) -> None:
+    def field(self, field: elements.Field, proto: pb.FieldDescriptorProto, nested: "_Messages", scope: str) -> None:
         proto.name, proto.number, proto.label = field.name, field.tag, _LABELS[field.label]
         if self.is_proto3 and field.label == "optional":
             proto.proto3_optional = True
@@ -102,9 +95,9 @@ class _Builder:
         if field.group is not None:
             proto.name = field.name.lower()
             proto.type, proto.type_name = pb.FieldDescriptorProto.TYPE_GROUP, "." + join_name(scope, field.group.name)
-            self.message(field.group, add_message(), scope)
+            self.message(field.group, nested.add(), scope)
         elif types is not None:
-            entry = add_message()
+            entry = nested.add()
             entry.name, entry.options.map_entry = _map_entry_name(field.name), True
             proto.label = pb.FieldDescriptorProto.LABEL_REPEATED
             proto.type, proto.type_name = pb.FieldDescriptorProto.TYPE_MESSAGE, "." + join_name(scope, entry.name)
@@ -236,12 +229,8 @@ def _default_text(default: str, kind: str) -> str:
     """Return a default as descriptors have it: numbers in decimal notation, and bytes with escapes."""
     if not isinstance(default, Word):
         return text_encoding.CEscape(default.encode("utf-8", "surrogateescape"), False) if kind == "bytes" else default
-    digits = default.lstrip("-")
-    base = 16 if digits[:2] in ("0x", "0X") else 8 if digits.startswith("0") else 10
     try:
-        if kind in ("float", "double"):
-            return str(float(default))
-        return str(int(default, base)) if kind in SCALARS and digits[:1].isdecimal() else default
+        return str(float(default)) if kind in ("float", "double") else decimal(default)
     except ValueError:
         return default
 
@@ -273,15 +262,4 @@ def _text_format(name: str, value: Value) -> str:
     if isinstance(value, elements.Option):
         inner = f"[{value.name}]" if value.parenthesized else value.name
         return f"{name} {{{_text_format(inner, value.value)}}}"
-    return f"{name}: {_text_value(value)} "
-
-
-def _text_value(value: Value) -> str:
-    if isinstance(value, Word):
-        return str(value)
-    if isinstance(value, str):
-        return f'"{text_encoding.CEscape(value.encode("utf-8", "surrogateescape"), False)}"'
-    if isinstance(value, dict):
-        return "{" + "".join(_text_format(key, element) for key, element in value.items()) + "}"
-    assert isinstance(value, list)
-    return "[" + ", ".join(map(_text_value, value)) + "]"
+    return f"{name}: {value_text(value)} "

@@ -209,7 +209,7 @@ class _Normalizer:
         default = field.default
         if default is not None:
             # A default counts as an option when options are sorted.
-            options = sorted([*options, elements.Option("default", _number(default))], key=lambda option: option.name)
+            options = sorted([*options, elements.Option("default", decimal(default))], key=lambda option: option.name)
         if field.json_name is not None:
             options = sorted([*options, elements.Option("json_name", field.json_name)], key=lambda option: option.name)
         if field.group is not None:
@@ -297,7 +297,7 @@ class _Normalizer:
             return {key: result[key] for key in sorted(result)}
         if isinstance(value, list):
             return [self.value(element, scope) for element in value]
-        return _number(value)
+        return decimal(value)
 
 
 def _as_map(value: Value) -> Value:
@@ -320,7 +320,7 @@ def _split(reserved: Iterable[list[elements.Range | str]]) -> list[list[elements
     return [[value] for value in sorted_values]
 
 
-def _number(value: str) -> str:
+def decimal(value: str) -> str:
     """Return a value, and a number in decimal notation."""
     if not isinstance(value, Word) or not value.lstrip("-.")[:1].isdecimal():
         return value

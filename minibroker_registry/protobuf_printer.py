@@ -183,19 +183,20 @@ def _option(option: elements.Option) -> str:
     if isinstance(option.value, elements.Option):
         return f"{name}.{_option(option.value)}"
     if isinstance(option.value, list):
-        return f"{name} = {_list([_value(value) for value in option.value])}"
-    return f"{name} = {_value(option.value)}"
+        return f"{name} = {_list([value_text(value) for value in option.value])}"
+    return f"{name} = {value_text(option.value)}"
 
 
-def _value(value: Value) -> str:
+def value_text(value: Value) -> str:
+    """Return the value of an option."""
     if isinstance(value, Word):
         return str(value)
     if isinstance(value, str):
         return _quoted(value)
     if isinstance(value, dict):
-        return _lines("{", [f"{key}: {_value(element)}" for key, element in value.items()], "}")
+        return _lines("{", [f"{key}: {value_text(element)}" for key, element in value.items()], "}")
     if isinstance(value, list):
-        return _lines("[", [_value(element) for element in value], "]")
+        return _lines("[", [value_text(element) for element in value], "]")
     return _option(value)
 
 
