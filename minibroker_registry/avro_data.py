@@ -9,6 +9,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.records.varint import decode_varlong, encode_varlong
 from minibroker_registry.avro_defaults import fits_scalar
 from minibroker_registry.avro_types import INTEGER_RANGES, Type
 from minibroker_registry.limits import Deadline, TooMuchWorkError
@@ -22,7 +24,6 @@ Data: TypeAlias = "Mapping[str, Data] | Sequence[Data] | str | bytes | float | D
 _FLOATS: Final = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
 _MAX_VALUES_WITHOUT_BYTES: Final = 100_000
 """The limit for values that take no bytes, such as nulls, of which a short payload may announce billions."""
-_SEVEN_BITS: Final = 0x7F
 _MAX_SHOWN_CHARACTERS: Final = 200
 
 
@@ -42,6 +43,8 @@ def decode(root: Type, payload: bytes, *, with_branches: bool = False) -> Data:
         value = reader.read(root)
     except RecursionError:
         raise ValueError("The data is nested too deeply") from None
+    except DecodeError as error:
+        raise ValueError(f"The payload has no integer where one belongs: {error}") from None
     if reader.at < len(payload):
         raise ValueError(f"{len(payload) - reader.at} bytes are left after the value")
     return value
@@ -128,14 +131,8 @@ class _Reader:
         return byte
 
     def _read_long(self) -> int:
-        """Read a variable-length, zigzag-encoded integer of at most 64 bits."""
-        value = 0
-        for shift in range(0, 70, 7):
-            byte = self._take(1)[0]
-            value |= (byte & _SEVEN_BITS) << shift
-            if byte <= _SEVEN_BITS and value >> 64 == 0:
-                return (value >> 1) ^ -(value & 1)
-        raise ValueError(f"The integer before byte {self.at} has more than 64 bits")
+        value, self.at = decode_varlong(self._payload, self.at)
+        return value
 
     def _take(self, size: int) -> bytes:
         piece = self._payload[self.at : self.at + size]
@@ -182,7 +179,7 @@ class _Writer:
         is_map = node.kind == "map"
         if isinstance(value, str | bytes) or not isinstance(value, Mapping if is_map else Sequence):
             raise _misfit(value, "a map" if is_map else "an array", path)
-        parts = [_write_long(len(value))] if value else []
+        parts = [encode_varlong(len(value))] if value else []
         for key, element in value.items() if isinstance(value, Mapping) else enumerate(value):
             if is_map:
                 parts.append(_write_bytes(str(key).encode()))
@@ -217,7 +214,7 @@ class _Writer:
         for index, branch, candidate in candidates:
             self._deadline.check()
             try:
-                return _write_long(index) + self.write(branch, candidate, path)
+                return encode_varlong(index) + self.write(branch, candidate, path)
             except TooMuchWorkError:
                 raise
             except ValueError as error:
@@ -246,7 +243,7 @@ def _write_scalar(node: Type, value: Data) -> bytes | None:  # noqa: PLR0911 - o
         return None
     if isinstance(value, str):
         if kind == "enum":
-            return _write_long(node.symbols.index(value)) if value in node.symbols else None
+            return encode_varlong(node.symbols.index(value)) if value in node.symbols else None
         try:
             data = value.encode("utf-8" if kind == "string" else "latin-1")
         except UnicodeEncodeError:
@@ -257,7 +254,7 @@ def _write_scalar(node: Type, value: Data) -> bytes | None:  # noqa: PLR0911 - o
     if kind in {"null", "boolean"}:
         return b"" if value is None else b"\1" if value else b"\0"
     if kind in INTEGER_RANGES:
-        return _write_long(cast("int", value))
+        return encode_varlong(cast("int", value))
     try:
         return _FLOATS[kind].pack(value)
     except (OverflowError, struct.error):
@@ -265,15 +262,4 @@ def _write_scalar(node: Type, value: Data) -> bytes | None:  # noqa: PLR0911 - o
 
 
 def _write_bytes(data: bytes) -> bytes:
-    return _write_long(len(data)) + data
-
-
-def _write_long(value: int) -> bytes:
-    """Return the variable-length, zigzag-encoded form of an integer of 64 bits."""
-    rest = (value << 1) ^ (value >> 63)
-    written = bytearray()
-    while rest > _SEVEN_BITS:
-        written.append(rest & _SEVEN_BITS | 0x80)
-        rest >>= 7
-    written.append(rest)
-    return bytes(written)
+    return encode_varlong(len(data)) + data

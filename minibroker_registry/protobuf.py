@@ -3,7 +3,7 @@
 import binascii
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +15,8 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 from google.protobuf.message import Message as ProtobufMessage
 
+from minibroker_protocol.errors import DecodeError as VarintError
+from minibroker_protocol.records.varint import decode_varint, encode_varint
 from minibroker_registry.protobuf_compatibility import find_incompatibilities
 from minibroker_registry.protobuf_descriptor_reader import read_descriptor
 from minibroker_registry.protobuf_descriptors import build_descriptor, build_pool
@@ -188,8 +190,7 @@ class ProtobufSchema(Parsed):
             value: The message.
             message: The name of its type, with or without the package, or None for the first one of the schema.
         """
-        indexes = self._indexes(message)
-        name = self._full_name(indexes) or ""
+        indexes, name = self._find_message(message)
         result = self.new_message(name)
         if not isinstance(value, dict):
             raise ValueError(  # noqa: TRY004 - callers get ValueError for all values that do not fit
@@ -200,7 +201,7 @@ class ProtobufSchema(Parsed):
             body = result.SerializeToString()
         except Exception as reason:
             raise ValueError(f"The value does not fit {name}: {reason}") from reason
-        prefix = b"\0" if indexes == [0] else b"".join(map(_zigzag, (len(indexes), *indexes)))
+        prefix = b"\0" if indexes == (0,) else b"".join(map(encode_varint, (len(indexes), *indexes)))
         return prefix + body
 
     def new_message(self, name: str | None = None) -> ProtobufMessage:
@@ -210,7 +211,7 @@ class ProtobufSchema(Parsed):
             ValueError: the schema has no message, or contradicts itself.
         """
         try:
-            descriptor = self._pool.FindMessageTypeByName(name or self._full_name(self._indexes(None)) or "")
+            descriptor = self._pool.FindMessageTypeByName(name or self._find_message(None)[1])
         except KeyError as reason:
             raise ValueError(f"The schema contradicts itself: {reason}") from reason
         return message_factory.GetMessageClass(descriptor)()
@@ -218,52 +219,41 @@ class ProtobufSchema(Parsed):
     def _split(self, payload: bytes) -> tuple[str, bytes] | None:
         """Return the full name of a payload's message and its bytes, or None if the indexes are not valid."""
         try:
-            count, position = _read_zigzag(payload, 0)
+            count, position = decode_varint(payload, 0)
             indexes = [] if count else [0]
             if not 0 <= count <= _MAX_INDEXES:
                 return None
             for _ in range(count):
-                index, position = _read_zigzag(payload, position)
+                index, position = decode_varint(payload, position)
                 indexes.append(index)
-        except IndexError:
+        except VarintError:
             return None
-        name = self._full_name(indexes)
+        name = self._messages.get(tuple(indexes))
         return None if name is None else (name, payload[position:])
 
-    def _full_name(self, indexes: Sequence[int]) -> str | None:
-        """Return the full name of the message at some indexes, or None."""
-        name = self._file.package
-        element: File | Message = self._file
-        for index in indexes:
-            messages = _messages(element)
-            if not 0 <= index < len(messages):
-                return None
-            message = element = messages[index]
-            name = join_name(name, message.name)
-        return name
+    @cached_property
+    def _messages(self) -> dict[tuple[int, ...], str]:
+        """The full names of the messages by indexes: those of the messages around it, and its own."""
+        names: dict[tuple[int, ...], str] = {}
+        todo: list[tuple[tuple[int, ...], str, File | Message]] = [((), self._file.package, self._file)]
+        while todo:
+            indexes, scope, element = todo.pop()
+            for index, message in enumerate(only(Message, element.members)):
+                name = names[(*indexes, index)] = join_name(scope, message.name)
+                todo.append(((*indexes, index), name, message))
+        return names
 
-    def _indexes(self, name: str | None) -> list[int]:
-        """Return the indexes of a message.
+    def _find_message(self, name: str | None) -> tuple[tuple[int, ...], str]:
+        """Return the indexes and the full name of a message, given with or without the package, or of the first one.
 
         Raises:
             ValueError: the schema has no such message.
         """
-        if name is None:
-            if not _messages(self._file):
-                raise ValueError("The schema has no message.")
-            return [0]
-        package = self._file.package
-        local = name[len(package) + 1 :] if package and name.startswith(f"{package}.") else name
-        indexes: list[int] = []
-        element: File | Message = self._file
-        for part in local.split("."):
-            messages = _messages(element)
-            index = next((index for index, message in enumerate(messages) if message.name == part), None)
-            if index is None:
-                raise ValueError(f"The schema has no message {name!r}.")
-            indexes.append(index)
-            element = messages[index]
-        return indexes
+        wanted = (name, join_name(self._file.package, name)) if name else (self._messages.get((0,)),)
+        for indexes, full_name in self._messages.items():
+            if full_name in wanted:
+                return indexes, full_name
+        raise ValueError(f"The schema has no message{f' {name!r}' if name else ''}.")
 
 
 def _checked_text(file: File) -> str:
@@ -278,38 +268,6 @@ def _checked_text(file: File) -> str:
             f"The schema has {len(text)} characters when it is stored, more than {MAX_TEXT_CHARACTERS}."
         )
     return text
-
-
-def _messages(element: File | Message) -> list[Message]:
-    """Return the messages at the top of a file or a message, in the order that indexes count."""
-    return only(Message, element.members)
-
-
-def _zigzag(number: int) -> bytes:
-    """Return the varint of a number that is not negative, in zigzag form."""
-    number *= 2
-    result = bytearray()
-    while number >= 0x80:  # noqa: PLR2004 - seven bits per byte
-        result.append(number & 0x7F | 0x80)
-        number >>= 7
-    result.append(number)
-    return bytes(result)
-
-
-def _read_zigzag(data: bytes, position: int) -> tuple[int, int]:
-    """Return the number in zigzag form at a position, and the position after it.
-
-    Raises:
-        IndexError: the data ends, or the number has more than 5 bytes.
-    """
-    value = 0
-    for shift in range(0, 35, 7):
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:  # noqa: PLR2004 - the last byte
-            return (value >> 1) ^ -(value & 1), position
-    raise IndexError
 
 
 def _known_file(path: str) -> File | None:
