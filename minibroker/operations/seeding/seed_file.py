@@ -1,16 +1,23 @@
-"""Parses seed files, which list a broker's initial topics and records: JSON, YAML or JSON lines (.ndjson, .jsonl).
+"""Parses seed files, which list a broker's initial topics, schemas and records.
+
+A file is JSON, YAML or JSON lines (.ndjson, .jsonl).
 
     {"topics": [{"name": "orders", "partitions": 4, "configs": {...}, "records": [{"key": "a", "value": {...}}]}],
+     "schemas": [{"subject": "orders-value", "schema": {...}}],
      "records": [{"topic": "orders", "value": "text"}],
      "racks": ["a", "b", null]}
 
-In JSON lines, each line is a topic, which has a `name`, or a record, which has a `topic`. A bare string stands for a
+In JSON lines, each line is a topic, which has a `name`, a schema, which has a `subject`, or a record, which has a
+`topic`. A bare string stands for a
 topic in the format of `--topic`. Among the records of a topic, it stands for a record with that value.
 
 Keys and values are written as in `operations.producing`: a string for its UTF-8 bytes, null for null,
-`{"base64": ...}` for arbitrary bytes, and any other value for its own JSON text.
+`{"base64": ...}` for arbitrary bytes, and any other value for its own JSON text. With `schema` or `key_schema`, a
+subject, they are values of JSON that the schema encodes.
 """
 
+import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar, cast
@@ -18,12 +25,16 @@ from typing import Any, Final, TypeVar, cast
 from minibroker.cluster.topic_admin import DEFAULT, TopicSpec
 from minibroker.config.documents import parse_json, read_document, read_text
 from minibroker.operations.producing import Codec, Format, Message, magic_of, payload_bytes, payload_of
-from minibroker.operations.seeding.seeds import SeededRecord, SeededTopic, SeedError, Seeds
+from minibroker.operations.seeding.seeds import SeededRecord, SeededSchema, SeededTopic, SeedError, Seeds
 
 _LINES: Final = (".ndjson", ".jsonl")
-_DOCUMENT: Final = ("topics", "records", "racks")
+_DOCUMENT: Final = ("topics", "records", "schemas", "racks")
 _TOPIC: Final = ("name", "partitions", "replication_factor", "configs", "records", "message_format", "codec")
-_RECORD: Final = ("topic", "key", "value", "headers", "timestamp", "partition")
+_RECORD: Final = ("topic", "key", "value", "headers", "timestamp", "partition", "schema", "key_schema")
+_SCHEMA: Final = ("subject", "schema", "file", "kind", "references", "id", "compatibility")
+_REFERENCE: Final = ("name", "subject", "version")
+_KINDS: Final = {".avsc": "AVRO", ".json": "JSON", ".proto": "PROTOBUF"}
+"""The kind of a schema by the suffix of its file."""
 
 T = TypeVar("T")
 
@@ -54,6 +65,8 @@ def _read_lists(seeds: Seeds, data: object) -> None:
     document = _check_fields(data, _DOCUMENT, seeds.source)
     for number, entry in enumerate(_get_list(document, "topics", seeds.source), 1):
         _add_topic(seeds, entry, f"{seeds.source}: topic {number}")
+    for number, entry in enumerate(_get_list(document, "schemas", seeds.source), 1):
+        _add_schema(seeds, entry, f"{seeds.source}: schema {number}")
     for number, entry in enumerate(_get_list(document, "records", seeds.source), 1):
         _add_record(seeds, entry, f"{seeds.source}: record {number}")
     for number, entry in enumerate(_get_list(document, "racks", seeds.source), 1):
@@ -69,10 +82,12 @@ def _read_lines(seeds: Seeds, text: str) -> None:
         names = _field_names(data)
         if "topic" in names:
             _add_record(seeds, data, place)
+        elif "subject" in names:
+            _add_schema(seeds, data, place)
         elif "name" in names or isinstance(data, str):
             _add_topic(seeds, data, place)
         else:
-            raise SeedError(f"{place}: neither a topic, which has a name, nor a record, which has a topic")
+            raise SeedError(f"{place}: it has no name as a topic, no subject as a schema and no topic as a record")
 
 
 def _add_topic(seeds: Seeds, data: object, place: str) -> None:
@@ -123,14 +138,37 @@ def _add_record(seeds: Seeds, data: object, place: str, topic: SeededTopic | Non
         raise SeedError(f"{place}: topic: this record is in the topic {topic.name!r} already")
     else:
         name = topic.name
+    schemas = _get(fields, "schema", place, _to_text), _get(fields, "key_schema", place, _to_text)
     message = Message(
-        value=_get_payload(fields, "value", place),
-        key=_get_payload(fields, "key", place),
+        value=fields.get("value") if schemas[0] else _get_payload(fields, "value", place),
+        key=fields.get("key") if schemas[1] else _get_payload(fields, "key", place),
         headers=_get(fields, "headers", place, _to_headers, ()),
         timestamp=_get(fields, "timestamp", place, _to_timestamp),
         partition=_get(fields, "partition", place, _to_integer),
     )
-    seeds.records.setdefault(name, []).append(SeededRecord(place, message))
+    seeds.records.setdefault(name, []).append(SeededRecord(place, message, *schemas))
+
+
+def _add_schema(seeds: Seeds, data: object, place: str) -> None:
+    fields = _check_fields(data, _SCHEMA, place)
+    text, file, kind = fields.get("schema"), _get(fields, "file", place, _to_text), "AVRO"
+    if (text is None) == (file is None):
+        raise SeedError(f"{place}: schema: give either the schema or a file with it")
+    if file is not None:
+        kind = _KINDS.get(os.path.splitext(file)[1], kind)
+        with open(os.path.join(os.path.dirname(seeds.source), file), encoding="utf-8") as opened:
+            text = opened.read()
+    seeds.schemas.append(
+        SeededSchema(
+            place,
+            _get_required(fields, "subject", place),
+            text if isinstance(text, str) else json.dumps(text, ensure_ascii=False),
+            _get(fields, "kind", place, _to_text, kind).upper(),
+            [_check_fields(item, _REFERENCE, place) for item in _get_list(fields, "references", place)],
+            _get(fields, "id", place, _to_integer),
+            _get(fields, "compatibility", place, _to_text),
+        )
+    )
 
 
 def _check_fields(data: object, known: Sequence[str], place: str) -> dict[str, Any]:

@@ -137,7 +137,7 @@ def test_topics_are_made_also_where_clients_may_not_make_them(tmp_path: Path) ->
         ("s.json", '{"records": [{"topic": "t", "timestamp": "soon"}]}', "record 1: timestamp: 'soon' is neither ms"),
         ("s.ndjson", '\n{"topic": "t"}\n{"name": ', "line 3: not JSON: Expecting value"),
         ("s.ndjson", '{"topic": "t", "partition": "0"}', "line 1: partition: '0' is not a whole number"),
-        ("s.jsonl", "3", "line 1: neither a topic, which has a name, nor a record, which has a topic"),
+        ("s.jsonl", "3", "line 1: it has no name as a topic, no subject as a schema and no topic as a record"),
         ("s.yaml", "topics: [", "not YAML: while parsing"),
         ("s.yaml", "records: [{topic: t, value: [2026-01-02]}]", "record 1: value: [datetime.date(2026, 1, 2)] is"),
     ],
