@@ -2,18 +2,26 @@
 
 import argparse
 import contextlib
+import json
 import os
 import sys
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from io import TextIOWrapper
 from typing import Any, Final, TextIO
 
+from minibroker_protocol.lazy_imports import lazy
+from minibroker_protocol.records.record import Record
 from minibroker_storage.dump import decoders, find
-from minibroker_storage.dump.events import is_fault
+from minibroker_storage.dump.events import RecordFound, is_fault
 from minibroker_storage.dump.files import DumpOptions, expand
 from minibroker_storage.dump.json_lines import JsonWriter
-from minibroker_storage.dump.text import TextWriter
+from minibroker_storage.dump.text import TextWriter, java_text
 from minibroker_storage.explain import explain
+
+with lazy:
+    from minibroker_registry import records
+    from minibroker_registry.http_source import HttpSource
+    from minibroker_registry.values import TopicSource, UndecodableError, Values
 
 _DESCRIPTION: Final = """\
 Show what is in the files of a log, as Kafka's DumpLogSegments does: .log, .index, .timeindex, .txnindex, .snapshot,
@@ -57,6 +65,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     decoder.add_argument(
         "--share-group-state-decoder", action="store_true", help="the log is of __share_group_state: print its records"
     )
+    decoder.add_argument(
+        "--schemas",
+        nargs="?",
+        const="",
+        metavar="URL|DIR",
+        help="decode keys and values with the schemas of a registry, or of the topic _schemas in a data directory; "
+        "without a value, in that of FILE",
+    )
     output_format = parser.add_mutually_exclusive_group()
     output_format.add_argument("--json", action="store_true", help="one JSON object a line")
     output_format.add_argument(
@@ -77,12 +93,13 @@ def run(options: argparse.Namespace) -> int:
     """Dump the files and return the exit status.
 
     Raises:
-        OSError: the output cannot be written.
+        OSError: the output cannot be written, or there are no schemas.
+        ValueError: the URL of the registry is not valid.
     """
     options.files += filter(None, map(str.strip, options.listed.split(",")))
     if not options.files:
         options.parser.error("the following arguments are required: FILE")
-    options.print_data_log |= any(getattr(options, name) for name in _DECODERS)
+    options.print_data_log |= options.schemas is not None or any(getattr(options, name) for name in _DECODERS)
     dump_options = DumpOptions(
         deep_iteration=options.deep_iteration or options.print_data_log,
         max_bytes=options.max_bytes,
@@ -112,6 +129,8 @@ def _report_empty_directories(paths: Iterable[str]) -> None:
 
 def _dump(options: argparse.Namespace, dump_options: Any, out: TextIO) -> bool:
     selected = [getattr(decoders, function) for name, function in _DECODERS.items() if getattr(options, name)]
+    if options.schemas is not None:
+        selected = [_schema_decoder(options.schemas, options.files)]
     decoder = decoders.Decoder(selected[0]) if selected else None
     shown: dict[str, Any] = {
         "print_data_log": options.print_data_log,
@@ -126,6 +145,55 @@ def _dump(options: argparse.Namespace, dump_options: Any, out: TextIO) -> bool:
         sound = sound and not is_fault(event)
     writer.finish()
     return sound and (decoder is None or not decoder.failed)
+
+
+def _schema_decoder(location: str, files: Sequence[str]) -> Callable[[Record], decoders.Decoded]:
+    """Return a function that decodes records with the schemas at a URL, in a data directory or beside the files.
+
+    Raises:
+        FileNotFoundError: there is no topic `_schemas`.
+        ValueError: the URL is not valid.
+    """
+    values = Values(HttpSource(location) if "://" in location else _topic_source([location] if location else files))
+
+    def decode(record: Record) -> decoders.Decoded:
+        found: list[tuple[str | None, object]] = []
+        problem: str | None = None
+        for data, is_key in ((record.key, True), (record.value, False)):
+            text = None if data is None else java_text(data)
+            value: object = data
+            try:
+                if data is not None and Values.has_schema(data, record.headers, is_key=is_key):
+                    decoded = values.decode(data, record.headers, is_key=is_key)
+                    # The output cannot hold single surrogates, which JSON can.
+                    text = (
+                        json.dumps(decoded, ensure_ascii=False, separators=(",", ":")).encode(errors="replace").decode()
+                    )
+                    value = json.loads(text)
+            except UndecodableError as error:
+                text = problem = f"Error at offset {record.offset}, skipping. {error}"
+            found.append((text, value))
+        (key_text, key), (value_text, value) = found
+        return decoders.Decoded(key_text, value_text, key, value, problem, is_fault=problem is not None)
+
+    return decode
+
+
+def _topic_source(paths: Sequence[str]) -> "TopicSource":
+    """Return the schemas in the first topic `_schemas` in or beside these paths, or in the directory above."""
+    name = f"{records.TOPIC}-0"
+    places = [os.path.normpath(os.path.join(path, above, name)) for path in paths for above in ("", "..", "../..")]
+    place = next(filter(os.path.isdir, places), None)
+    if place is None:
+        raise FileNotFoundError(f"--schemas: there is no directory {name} in {', '.join(paths)}, nor beside it")
+    read = [
+        records.Record(event.record.key, event.record.value)
+        for event in find([place], DumpOptions(deep_iteration=True))
+        if isinstance(event, RecordFound) and event.record.key is not None and not event.header.is_control
+    ]
+    source = TopicSource(lambda: (False, ()))
+    source.apply(True, read)
+    return source
 
 
 @contextlib.contextmanager

@@ -61,13 +61,13 @@ _Bytes = bytes | bytearray | memoryview
 
 
 class Decoded(NamedTuple):
-    """A record as text, with its key and value as JSON.
+    """A record as text, with its key and value as JSON, or as bytes that no schema describes.
 
-    If the record cannot be decoded, key and value are None and `problem` gives the reason. `is_fault` is true for a
-    damaged record, and false for a record of an unknown kind.
+    If the record cannot be decoded, `problem` gives the reason. `is_fault` is true for a damaged record, and false for
+    a record of an unknown kind.
     """
 
-    key_text: str
+    key_text: str | None
     value_text: str | None
     key: Any = None
     value: Any = None

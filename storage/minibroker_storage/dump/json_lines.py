@@ -82,14 +82,14 @@ class JsonWriter:
             if header.is_control:
                 line |= _decode_control(key, value)
         if self._data and not header.is_control:
+            parts: dict[str, Any] = {"key": key, "value": value}
             decoded = None if self._decode is None else self._decode(record)
-            if decoded is None or decoded.problem is not None:
-                _put_bytes(line, "key", key)
-                _put_bytes(line, "value", value)
-                if decoded is not None:
-                    line["undecoded"] = decoded.problem
-            else:
-                line |= {"key": plain_json(decoded.key), "value": plain_json(decoded.value)}
+            if decoded is not None and decoded.problem is None:
+                parts = {"key": decoded.key, "value": decoded.value}
+            for name, part in parts.items():
+                line |= _put_bytes({}, name, part) if isinstance(part, bytes) else {name: plain_json(part)}
+            if decoded is not None and decoded.problem is not None:
+                line["undecoded"] = decoded.problem
             line["headers"] = [_put_bytes({"key": header_name(name)}, "value", content) for name, content in headers]
         return line
 

@@ -135,16 +135,15 @@ class TextWriter:
                 line += f" isValid: {_BOOLEAN[bool(is_valid)]} crc: {crc}}}"
             if is_control:
                 line += _format_control(key, value)
-        if self._decode is not None and not is_control:
-            decoded = self._decode(record)
-            line += f"{prefix}key: {decoded.key_text}"
-            if decoded.value_text is not None:
-                line += f" payload: {decoded.value_text}"
-        elif self._data and not is_control:
-            if key is not None:
-                line += f"{prefix}key: {java_text(key)}"
-            if value is not None:
-                line += f" payload: {java_text(value)}"
+        if self._data and not is_control:
+            if self._decode is not None:
+                key_text, value_text, *_ = self._decode(record)
+            else:
+                key_text, value_text = (None if part is None else java_text(part) for part in (key, value))
+            if key_text is not None:
+                line += f"{prefix}key: {key_text}"
+            if value_text is not None:
+                line += f" payload: {value_text}"
         self._write(line + "\n")
 
     def _write_record_07(self, event: events.Record07Found) -> None:
