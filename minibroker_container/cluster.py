@@ -24,6 +24,7 @@ with lazy:
 
 if TYPE_CHECKING:
     from minibroker.broker import Broker
+    from minibroker_registry.server import RegistryServer
 
 _ZOOKEEPER: Final = "zookeeper://"
 _logger: Final = logging.getLogger("minibroker")
@@ -80,17 +81,21 @@ class _Cluster:
         self._link = LinkPort(host, port, self._registrar.serve)
         self._place: Place | None = None
         self._announcing: asyncio.Future[None] | None = None
+        self._registry: RegistryServer | None = None
+        self._relay: asyncio.Future[asyncio.Server] | None = None
         self._reason = ""
 
     async def join(self, places: Sequence[str]) -> AbstractAsyncContextManager[None]:
         """Stay a member until this broker must hold the logs. Return the context for holding them."""
         try:
             await self._link.open()
+            self._registry = self._broker.checked_options.open_registry()
             place = self._place = self._create_place(places)
             meeting = Meeting(self._registrar, self._nodes_file, self._link.port, place, self._report)
             options = self._broker.checked_options
             member = Member(options.config, self._node_id, options.listeners, meeting.find_holder)
             await member.run(lambda: self._begin_membership(member))
+            await self._close_registry()
             # The broker must find this in its data directory when it opens it.
             self._nodes_file.keep_holder(self._registrar.holder_id, self._registrar.holder_id)
         except BaseException:
@@ -119,7 +124,13 @@ class _Cluster:
         """Report the ports to the health check. The first time, also print the ready line and announce this broker."""
         addresses = [(listener.name, format_reachable((listener.host, listener.port))) for listener in member.listeners]
         protocols = self._broker.listener_protocols
-        health.report_ports((protocols[name], address) for name, address in addresses)
+        ports = [(protocols[name], address) for name, address in addresses]
+        registry = ""
+        if self._registry is not None:
+            ports.append(("", self._registry.url.partition("://")[2]))
+            registry = f" registry={self._registry.url}"
+            self._relay = self._relay or asyncio.ensure_future(self._registry.relay(member.relay_registry))
+        health.report_ports(ports)
         self._reason = ""
         if self._announcing is not None:
             return
@@ -127,7 +138,7 @@ class _Cluster:
         self._announce(member.node_id, member.endpoints)
         bootstrap, data_dir = addresses[0][1], self._broker.checked_options.data_dir
         self._on_joined(bootstrap)
-        ready = f"bootstrap={bootstrap} data-dir={data_dir} pid={os.getpid()}"
+        ready = f"bootstrap={bootstrap} data-dir={data_dir} pid={os.getpid()}{registry}"
         print(f"minibroker ready: {ready} node-id={member.node_id} holder={member.holder_id}", flush=True)  # noqa: T201 - programs wait for this line
         write_ready_lines(member.node_id, addresses)
 
@@ -151,10 +162,17 @@ class _Cluster:
         finally:
             await self._close()
 
+    async def _close_registry(self) -> None:
+        if self._relay is not None:
+            (await self._relay).close()
+        if self._registry is not None:
+            await self._registry.stop()
+
     async def _close(self) -> None:
         """Stop answering other processes."""
         if self._announcing is not None:
             self._announcing.cancel()
+        await self._close_registry()
         await self._link.close()
         if self._place is not None:
             self._place.close()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import select
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from minibroker.config.addresses import is_loopback
 from minibroker.control.http_server import HttpServer
@@ -14,7 +15,6 @@ with lazy:
     from minibroker_registry import application, broker_log, registry
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
 
     from minibroker.operations.asynchronous import AsyncOperations
@@ -60,6 +60,10 @@ class RegistryServer(HttpServer):
         """Serve a registry on a topic, with a compatibility level for the time while none is configured."""
         self._make_registry = lambda: registry.Registry(log, default_level)
         self.begin()
+
+    async def relay(self, pass_on: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any]) -> asyncio.Server:
+        """Pass clients on to a registry in another process instead of serving them."""
+        return await asyncio.start_server(pass_on, sock=self._socket)
 
     def has_waiting_clients(self) -> bool:
         """Return whether a client waits for the broker's loop. Other threads call this while the loop is blocked."""

@@ -202,7 +202,8 @@ class AsyncBroker(AsyncOperations):
             await self.stop()
             raise
         self._server = server
-        server.services.has_registry = self._registry is not None
+        if self._registry is not None:
+            server.services.registry_address = self._registry.host, self._registry.port
         for companion in (self._plane, self._page, self._registry):
             if companion is not None:
                 companion.start(self, asyncio.get_running_loop())

@@ -138,6 +138,8 @@ class Holder:
         """
         if isinstance(message, Register):
             await self._serve_member(message, reader, writer)
+        elif isinstance(message, Connect) and message.listener == link.REGISTRY:
+            await self._relay_to_registry(reader, writer)
         elif isinstance(message, Connect):
             await self._relay(message, writer)
         else:
@@ -274,6 +276,20 @@ class Holder:
         transport.set_protocol(connection)
         connection.connection_made(transport)
         await connection.ended
+
+    async def _relay_to_registry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Connect a member's client with the schema registry.
+
+        Raises:
+            LinkError: There is no registry here.
+        """
+        address = self._server.services.registry_address
+        if address is None:
+            raise LinkError("the broker with the logs has no schema registry")
+        registry_reader, registry_writer = await asyncio.open_connection(*address)
+        with contextlib.closing(registry_writer):
+            writer.write(link.ACCEPTED)
+            await link.exchange(reader, writer, registry_reader, registry_writer)
 
 
 def _refuse(*_: object) -> Connection:

@@ -14,6 +14,7 @@ A message is a length of four bytes and a JSON object whose `type` is the name o
 """
 
 import asyncio
+import contextlib
 import json
 import socket
 from dataclasses import asdict, dataclass, field
@@ -24,6 +25,9 @@ from minibroker.cluster.listeners import WILDCARDS, ServedListener
 Address = tuple[str, int]
 """A host and a port."""
 GREETING: Final = b"minibroker link 3\n"
+REGISTRY: Final = "schema registry"
+"""The listener of a `Connect` for the holder's schema registry."""
+_CHUNK_BYTES: Final = 1 << 18
 ACCEPTED: Final = b"+"
 MAX_REQUEST_BYTES: Final = 1 << 20
 _MAX_MESSAGE_BYTES: Final = 1 << 28
@@ -191,6 +195,25 @@ async def read_message(reader: asyncio.StreamReader, max_bytes: int = _MAX_MESSA
     if isinstance(message, Refusal):
         raise (RegistrationError if message.is_final else LinkError)(message.reason)
     return message
+
+
+async def exchange(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    other_reader: asyncio.StreamReader,
+    other_writer: asyncio.StreamWriter,
+) -> None:
+    """Forward bytes between two connections until both have ended."""
+    await asyncio.gather(_forward(reader, other_writer), _forward(other_reader, writer))
+
+
+async def _forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Write everything from `reader` to `writer`, and close it at the end."""
+    with contextlib.suppress(OSError):
+        while data := await reader.read(_CHUNK_BYTES):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
 
 
 def _convert_fields(fields: dict[str, Any]) -> dict[str, Any]:

@@ -50,7 +50,6 @@ FindHolder = Callable[[], Awaitable[Address | None]]
 _RETRY_S: Final = 0.2
 _CONNECT_TIMEOUT_S: Final = 2.0
 """Seconds to reach the holder. It may have another address after a restart, and its old one may not answer at all."""
-_CHUNK_BYTES: Final = 1 << 18
 _ANSWERED: Final = frozenset(
     {
         ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER,
@@ -130,11 +129,7 @@ class Relay(asyncio.StreamReaderProtocol):
         self._relaying = asyncio.current_task()
         try:
             if not client.is_closing():
-                reader, writer = await asyncio.open_connection(*self._holder)
-                with contextlib.closing(writer):
-                    writer.write(link.GREETING + link.encode(message))
-                    if await reader.read(len(link.ACCEPTED)) == link.ACCEPTED:
-                        await asyncio.gather(_forward(client_reader, writer), _forward(reader, client))
+                await _pass_on(self._holder, message, client_reader, client)
         except (OSError, asyncio.CancelledError):
             pass  # The client connects again.
         finally:
@@ -154,13 +149,19 @@ class Relay(asyncio.StreamReaderProtocol):
         self._permit.release()
 
 
-async def _forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Write everything from `reader` to `writer`, and close it at the end."""
-    with contextlib.suppress(OSError):
-        while data := await reader.read(_CHUNK_BYTES):
-            writer.write(data)
-            await writer.drain()
-    writer.close()
+async def _pass_on(
+    holder: Address, connect: Connect, client_reader: asyncio.StreamReader, client: asyncio.StreamWriter
+) -> None:
+    """Forward the bytes of a client to the holder and back, if the holder accepts it.
+
+    Raises:
+        OSError: The holder cannot be reached.
+    """
+    reader, writer = await asyncio.open_connection(*holder)
+    with contextlib.closing(writer):
+        writer.write(link.GREETING + link.encode(connect))
+        if await reader.read(len(link.ACCEPTED)) == link.ACCEPTED:
+            await link.exchange(client_reader, client, reader, writer)
 
 
 class Member:
@@ -191,6 +192,7 @@ class Member:
         self._state: ClusterState | None = None
         self._server: Server | None = None
         self._is_attached = False
+        self._holder: Address = "", 0
         self._directory: tempfile.TemporaryDirectory[str] | None = None
 
     @property
@@ -233,6 +235,7 @@ class Member:
             TimeoutError: The holder has been silent for too long.
         """
         timeout_s = self._config.integer("broker.session.timeout.ms") / 1000
+        self._holder = holder
         async with asyncio.timeout(_CONNECT_TIMEOUT_S):
             reader, writer = await asyncio.open_connection(*holder)
         beating: asyncio.Task[None] | None = None
@@ -258,6 +261,16 @@ class Member:
             if beating is not None:
                 beating.cancel()
             writer.transport.abort()
+
+    async def relay_registry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Pass a client on to the schema registry of the latest holder."""
+        peer, dialed = (writer.get_extra_info(name)[:2] for name in ("peername", "sockname"))
+        try:
+            await _pass_on(self._holder, Connect(self.node_id, link.REGISTRY, peer, dialed), reader, writer)
+        except OSError as error:
+            _logger.info("A client of the schema registry is dropped: %s", error)
+        finally:
+            writer.close()
 
     def _save_state(self, message: link.Message) -> None:
         """Remember the state of the cluster.
