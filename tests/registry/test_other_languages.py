@@ -1,5 +1,6 @@
-"""The registry's clients for Node.js and Go."""
+"""The registry's clients for Java, Node.js and Go."""
 
+import functools
 import json
 import subprocess
 from collections.abc import Sequence
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 
 from tests.clients import toolchains
+from tests.kafka import jars
+from tests.kafka.fixtures import or_skip
 from tests.patience import PATIENCE_S
 from tests.registry.rest import Rest
 from tests.registry.schemas import V1
@@ -18,11 +21,26 @@ FOLDER = Path(__file__).parent
 pytestmark = pytest.mark.toolchain
 
 
-def output(command: Sequence[str], rest: Rest) -> Any:
+def text_output(command: Sequence[str], rest: Rest) -> str:
     """Return what a program prints that uses the registry."""
     done = subprocess.run([*command, rest.url], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return done.stdout
+
+
+def output(command: Sequence[str], rest: Rest) -> Any:
+    """Return the JSON that a program prints."""
+    return json.loads(text_output(command, rest))
+
+
+def go_program(name: str) -> str:
+    """Build the programs in Go, and return the path of one."""
+    folder = FOLDER / "go"
+    sources = [path for path in folder.rglob("*") if path.suffix in {".go", ".mod", ".sum"}]
+    built = toolchains.build(
+        toolchains.place("registry-go", sources), lambda made: toolchains.go_build(folder, made, "./cmd/...")
+    )
+    return str(built / name)
 
 
 def test_kafkajs_s_client_uses_all_formats(rest: Rest) -> None:
@@ -38,12 +56,7 @@ def test_kafkajs_s_client_uses_all_formats(rest: Rest) -> None:
 
 
 def test_franz_go_s_client_registers_reads_and_deletes(rest: Rest) -> None:
-    folder = FOLDER / "go"
-    sources = [path for path in folder.rglob("*") if path.suffix in {".go", ".mod", ".sum"}]
-    built = toolchains.build(
-        toolchains.place("registry-go", sources), lambda made: toolchains.go_build(folder, made, "./cmd/...")
-    )
-    seen = output([str(built / "registry")], rest)
+    seen = output([go_program("registry")], rest)
     assert "incompatible with an earlier schema" in seen.pop("refused")
     assert seen == {
         "versions": [1, 2],
@@ -57,3 +70,43 @@ def test_franz_go_s_client_registers_reads_and_deletes(rest: Rest) -> None:
         "hidden": ["orders-value"],
         "prefix": 5,
     }
+
+
+def test_srclient_uses_all_formats_and_references(rest: Rest) -> None:
+    assert output([go_program("srclient")], rest) == {
+        "references": [{"name": "Customer", "subject": "customer", "version": 1}],
+        "protobuf": True,
+        "found": True,
+        "levels": ["BACKWARD", "BACKWARD", "FULL"],
+        "refused": 409,
+        "compatible": False,
+        "versions": [{"subject": "customer", "version": 1}],
+        "subjects": ["customer", "json-value", "orders-value", "protobuf-value"],
+        "hidden": 1,
+    }
+
+
+SEEN_BY_JAVA = """\
+versions=[1, 2]
+isStable=true
+latest=2
+version=2
+compatible=false
+refused=409
+level=FULLFULL
+mode=READONLYREADONLY
+reference=LONG
+flink=Order
+subjects=[baskets-value, flink-value, orders-value]
+deleted=[1][1]
+"""
+
+
+def test_confluent_s_client_for_java_and_flink_use_the_registry(rest: Rest) -> None:
+    pom = FOLDER / "java" / "flink.xml"
+    libs = toolchains.build(
+        toolchains.place("registry-flink", [pom]), lambda made: or_skip(functools.partial(jars.from_maven, pom, made))
+    )
+    program = str(FOLDER / "java" / "ConfluentClient.java")
+    java = [or_skip(jars.java), "-Xmx256m", *jars.SHORT_LIVED, "-cp", f"{libs}/*", program]
+    assert text_output(java, rest) == SEEN_BY_JAVA
