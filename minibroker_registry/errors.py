@@ -62,7 +62,7 @@ def invalid_version(version: str) -> RegistryError:
 
 def invalid_subject(subject: str) -> RegistryError:
     """Return the error for a subject that nothing can be kept for."""
-    return unprocessable(42208, f"The specified subject '{subject}' is not a valid subject.")
+    return unprocessable(42208, f"The specified subject '{subject}' is not a valid.")
 
 
 def too_large() -> RegistryError:

@@ -114,6 +114,10 @@ class Registry:
         if not subjects.is_valid(subject):
             raise errors.invalid_subject(subject)
         config = self.config_in_scope(subject)
+        latest = self.state.version(subject, LATEST)
+        if not new.text.strip() and latest is not None:  # Only the metadata is new.
+            content = latest.content
+            new = replace(new, kind=content.kind, text=content.text, references=content.references)
         draft = self._draft(subject, new, normalize=normalize, is_new=True)
         version = None if _sets_metadata(config) else self._find(subject, draft)
         if version is None or not _is_meant(new, version):
@@ -183,16 +187,23 @@ class Registry:
         Raises:
             RegistryError: the subject or the schema does not exist, or the schema is not valid.
         """
-        if not self.state.versions(subject, with_deleted=with_deleted):
-            raise errors.subject_not_found(subject)
-        draft = self._draft(subject, new, normalize=normalize, is_new=False)
-        version = self._find(subject, draft, with_deleted=with_deleted)
-        if version is None:
-            completed = self._with_metadata(subject, draft, self.config_in_scope(subject))
-            version = self._find(subject, completed, with_deleted=with_deleted)
-        if version is None:
+        if new.text.strip():
+            for namesake in self.state.namesakes(subject):
+                try:
+                    draft = self._draft(namesake, new, normalize=normalize, is_new=False)
+                except errors.RegistryError:
+                    if namesake == subject:
+                        raise
+                    continue  # Another context may lack the references.
+                version = self._find(namesake, draft, with_deleted=with_deleted)
+                if version is None:
+                    completed = self._with_metadata(namesake, draft, self.config_in_scope(namesake))
+                    version = self._find(namesake, completed, with_deleted=with_deleted)
+                if version is not None:
+                    return version
+        if self.state.versions(subject, with_deleted=with_deleted):
             raise errors.schema_not_found()
-        return version
+        raise errors.subject_not_found(subject)
 
     def check(self, subject: str, number: int | None, new: NewSchema, *, normalize: bool) -> list[str]:
         """Return why a schema is not compatible with a version of a subject, or with those that the level asks for.
@@ -210,7 +221,7 @@ class Registry:
         if version is None and number is not None and number != LATEST:
             raise errors.version_not_found(number)
         config = self.config_in_scope(subject)
-        draft = self._with_metadata(subject, self._draft(subject, new, normalize=normalize, is_new=True), config)
+        draft = self._draft(subject, new, normalize=normalize, is_new=True)
         if number is None:
             return self._compare(draft, self.state.versions(subject), config)
         return self._compare(draft, [] if version is None else [version], config)
@@ -228,11 +239,7 @@ class Registry:
             raise invalid_schema(content.kind, content.text, content.references, error) from None
 
     def _draft(self, subject: str, new: NewSchema, *, normalize: bool, is_new: bool) -> _Draft:
-        """Parse a client's schema. Without a text it is that of the latest version."""
-        latest = self.state.version(subject, LATEST)
-        if not new.text.strip() and latest is not None:
-            content = latest.content
-            new = replace(new, kind=content.kind, text=content.text, references=content.references)
+        """Parse a client's schema."""
         references = tuple(self._pin(subject, reference) for reference in new.references)
         try:
             texts = resolve_references(subject, references, self.state.referenced)
@@ -293,7 +300,7 @@ class Registry:
             raise errors.version_not_found(number)
         name = f"Subject '{subject}' Version {version.version}"
         if version.is_deleted and not permanent:
-            raise errors.not_found(40406, f"{name} was soft deleted. Set permanent=true to delete permanently")
+            raise errors.not_found(40406, f"{name} was soft deleted.Set permanent=true to delete permanently")
         self._check_writable(subject)
         self._check_unreferenced([version], permanent=permanent)
         if not permanent:
@@ -317,7 +324,7 @@ class Registry:
             raise errors.subject_not_found(subject)
         if not live and not permanent:
             raise errors.not_found(
-                40404, f"Subject '{subject}' was soft deleted. Set permanent=true to delete permanently"
+                40404, f"Subject '{subject}' was soft deleted.Set permanent=true to delete permanently"
             )
         self._check_writable(subject)
         self._check_unreferenced(versions if permanent else live, permanent=permanent)
@@ -368,8 +375,8 @@ class Registry:
             own = {**{name: top[name] for name in _INHERITED if name in top}, **own}
         return {"compatibilityLevel": self._default_level, **own}
 
-    def update_config(self, subject: str, changes: Mapping[str, Any]) -> None:
-        """Change settings of a subject, a context or the registry. None removes a setting.
+    def update_config(self, subject: str, changes: Mapping[str, Any]) -> Config:
+        """Change settings of a subject, a context or the registry, and return all of them. None removes a setting.
 
         Raises:
             RegistryError: the mode forbids it, or the subject is not valid.
@@ -380,6 +387,7 @@ class Registry:
         config = {**self.state.configs.get(subject, {}), **changes}
         value = {name: setting for name, setting in config.items() if setting is not None}
         self._write(records.subject_record("CONFIG", subject, value))
+        return value
 
     def delete_config(self, subject: str) -> Config:
         """Delete the configuration of a subject, a context or the registry, and return it.
@@ -406,8 +414,8 @@ class Registry:
         of_context = modes.get(context) or modes.get(subjects.GLOBAL) or "READWRITE"
         return of_context if of_context == "READONLY_OVERRIDE" else modes.get(subject, of_context)
 
-    def set_mode(self, subject: str, mode: str, *, force: bool) -> None:
-        """Set the mode of a subject, a context or the registry.
+    def set_mode(self, subject: str, mode: str | None, *, force: bool) -> None:
+        """Set the mode of a subject, a context or the registry. None removes it.
 
         Raises:
             RegistryError: an import would begin while there are schemas, without `force`, or the subject is not valid.
@@ -423,7 +431,8 @@ class Registry:
                 self._check_unreferenced(versions, permanent=True)
                 removed += map(records.schema_tombstone, versions)
             removed.append(records.subject_record("CLEAR_SUBJECT", subject, {}))
-        self._write(*removed, records.subject_record("MODE", subject, {"mode": mode}))
+        value = None if mode is None else {"mode": mode}
+        self._write(*removed, records.subject_record("MODE", subject, value))
 
     def delete_mode(self, subject: str, *, recursive: bool) -> str | None:
         """Delete the mode of a subject, a context or the registry, and return it.

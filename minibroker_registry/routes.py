@@ -1,7 +1,6 @@
 """The endpoints of the registry's HTTP interface."""
 
 import re
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
@@ -60,7 +59,7 @@ class Request:
         return self.text(name).lower() == "true"
 
     def page(self, items: Iterable[T]) -> list[T]:
-        """Return the items that `offset` and `limit` select. A negative limit means all.
+        """Return the items that `offset` and `limit` select. Without a positive limit all are taken.
 
         Raises:
             RegistryError: one of them is not a number.
@@ -69,7 +68,7 @@ class Request:
             offset, limit = int(self.text("offset", "0")), int(self.text("limit", "-1"))
         except ValueError:
             raise errors.page_not_found() from None
-        return list(items)[max(offset, 0) :][: None if limit < 0 else limit]
+        return list(items)[max(offset, 0) :][: limit if limit > 0 else None]
 
     def fields(self) -> Mapping[str, Any]:
         """Return the body.
@@ -101,22 +100,23 @@ class Request:
             raise errors.invalid_version(text)
         return number
 
-    def version(self) -> Version:
+    def version(self, *, with_deleted: bool = False) -> Version:
         """Return the version in the path.
 
         Raises:
             RegistryError: there is none.
         """
-        number, with_deleted = self.version_number(), self.flag("deleted")
-        version = self.state.version(self.subject, number, with_deleted=with_deleted)
-        if version is None:
-            if not self.state.versions(self.subject, with_deleted=with_deleted):
-                raise errors.subject_not_found(self.subject)
-            raise errors.version_not_found(number)
-        return version
+        number, with_deleted = self.version_number(), with_deleted or self.flag("deleted")
+        for subject in self.state.namesakes(self.subject):
+            version = self.state.version(subject, number, with_deleted=with_deleted)
+            if version is not None:
+                return version
+        if not self.state.versions(self.subject, with_deleted=with_deleted):
+            raise errors.subject_not_found(self.subject)
+        raise errors.version_not_found(number)
 
     def versions_of_id(self) -> list[Version]:
-        """Return the versions with the id in the path, in the context that the query names.
+        """Return the versions with the id in the path, that of the subject in the query first.
 
         Raises:
             RegistryError: there are none.
@@ -124,29 +124,22 @@ class Request:
         text = self.path["id"]
         if not re.fullmatch(r"[+-]?[0-9]{1,10}", text, re.ASCII):
             raise errors.page_not_found()
-        versions = self.state.versions_of_id(subjects.split(self.text("subject"))[0], int(text))
-        if not versions:
+        wanted = subjects.normalize(self.text("subject"))
+        for subject in self.state.namesakes(wanted):
+            versions = self.state.versions_of_id(subjects.split(subject)[0], int(text))
+            if any(version.subject == subject for version in versions):
+                # Relative references are those of the subject that the client reads for.
+                return sorted(versions, key=lambda version: version.subject != subject)
+        context, name = subjects.split(wanted)
+        versions = self.state.versions_of_id(context, int(text))
+        if not versions or (name and context != subjects.DEFAULT_CONTEXT):
             raise errors.schema_not_found(int(text))
         return versions
 
     def places_of_id(self) -> list[Version]:
         """Return the versions with the id in the path, without the softly deleted ones unless they are wanted."""
-        return [version for version in self.versions_of_id() if self.flag("deleted") or not version.is_deleted]
-
-    def versions_of_guid(self) -> list[Version]:
-        """Return a version with the guid in the path for each context that has one.
-
-        Raises:
-            RegistryError: there are none.
-        """
-        try:
-            guid = str(uuid.UUID(self.path["guid"]))
-        except ValueError:
-            raise errors.page_not_found() from None
-        versions = self.state.versions_of_guid(guid)
-        if not versions:
-            raise errors.schema_not_found(guid)
-        return versions
+        versions = sorted(self.versions_of_id(), key=lambda version: (version.subject, version.version))
+        return [version for version in versions if self.flag("deleted") or not version.is_deleted]
 
     def new_schema(self) -> NewSchema:
         """Return the schema in the body.
@@ -182,13 +175,13 @@ class Request:
                     reference["subject"] = subjects.qualify(reference["subject"], version.subject)
         if content.metadata is not None:
             view["metadata"] = content.metadata
-        return {**view, "schema": text}
+        extra = {"guid": content.guid, "ts": version.timestamp, "deleted": version.is_deleted}
+        return {**view, "schema": text, **(extra if self.is_lenient else {})}
 
     def view(self, version: Version) -> dict[str, Any]:
         """Return a version as JSON."""
         view = {"subject": version.subject, "version": version.version, "id": version.id}
-        extra = {"guid": version.content.guid, "ts": version.timestamp, "deleted": version.is_deleted}
-        return {**view, **self.content(version), **(extra if self.is_lenient else {})}
+        return {**view, **self.content(version)}
 
 
 class RawText(str):
@@ -226,15 +219,15 @@ def _list_subjects(request: Request) -> object:
 def _list_versions(request: Request) -> object:
     only_deleted = request.flag("deletedOnly")
     versions = request.state.versions(request.subject, with_deleted=only_deleted or request.flag("deleted"))
-    numbers = [version.version for version in versions if version.is_deleted or not only_deleted]
-    if not numbers:
+    if not versions:
         raise errors.subject_not_found(request.subject)
-    return request.page(numbers)
+    return request.page(version.version for version in versions if version.is_deleted or not only_deleted)
 
 
 def _list_referrers(request: Request) -> object:
-    version = request.version()
-    return request.page(sorted({found.id for found in request.state.referrers(version.subject, version.version)}))
+    version = request.version(with_deleted=True)
+    referrers = request.state.referrers(version.subject, version.version, with_deleted=request.flag("deleted"))
+    return request.page(sorted({referrer.id for referrer in referrers}))
 
 
 def _find_by_metadata(request: Request) -> object:
@@ -243,8 +236,8 @@ def _find_by_metadata(request: Request) -> object:
     if not versions:
         raise errors.subject_not_found(request.subject)
     for version in reversed(versions):
-        properties: Mapping[str, str] = (version.content.metadata or {}).get("properties", {})
-        if wanted.items() <= properties.items():
+        properties: Mapping[str, str] | None = (version.content.metadata or {}).get("properties")
+        if properties is not None and wanted.items() <= properties.items():
             return request.view(version)
     raise errors.schema_not_found()
 
@@ -259,14 +252,12 @@ def _list_schemas(request: Request) -> object:
 
 
 def _get_by_id(request: Request) -> object:
-    # Relative references are those of the subject that the client reads for.
-    subject = subjects.normalize(request.text("subject"))
-    version = min(request.versions_of_id(), key=lambda version: version.subject != subject)
+    version = request.versions_of_id()[0]
     view = request.content(version)
     if request.flag("fetchMaxId"):
         view["maxId"] = request.state.greatest_id(subjects.split(version.subject)[0])
-    place = {"subject": version.subject, "version": version.version, "guid": version.content.guid}
-    return {**view, **(place if request.is_lenient else {})}
+    is_placed = request.is_lenient and "subject" in request.query
+    return {**view, **({"subject": version.subject, "version": version.version} if is_placed else {})}
 
 
 def _list_versions_of_id(request: Request) -> object:
@@ -275,12 +266,14 @@ def _list_versions_of_id(request: Request) -> object:
 
 
 def _get_by_guid(request: Request) -> object:
-    version = request.versions_of_guid()[0]
-    return {**request.content(version), "guid": version.content.guid}
+    versions = request.state.versions_of_guid(request.path["guid"])
+    if not versions:
+        raise errors.schema_not_found(request.path["guid"])
+    return {**request.content(versions[0]), "guid": versions[0].content.guid}
 
 
 def _list_ids_of_guid(request: Request) -> object:
-    versions = request.versions_of_guid()
+    versions = request.state.versions_of_guid(request.path["guid"])
     return [{"context": subjects.split(version.subject)[0], "id": version.id} for version in versions]
 
 
@@ -317,8 +310,8 @@ def _put_config(request: Request) -> object:
     for name, kind in _CONFIG_FIELDS.items():
         if name in fields:
             changes[name] = _checked_setting(name, fields[name], kind)
-    request.registry.update_config(request.subject, changes)
-    return {name: value for name, value in fields.items() if name in {*_CONFIG_FIELDS, "compatibility"}}
+    config = request.registry.update_config(request.subject, changes)
+    return {"compatibility" if name == "compatibilityLevel" else name: value for name, value in config.items()}
 
 
 def _checked_setting(name: str, value: Any, kind: type) -> Any:
@@ -339,11 +332,12 @@ def _get_mode(request: Request) -> object:
 
 
 def _put_mode(request: Request) -> object:
-    mode = str(request.fields().get("mode")).upper()
-    if mode not in MODES:
-        raise errors.unprocessable(42204, "Invalid mode. Valid values are READWRITE, READONLY and IMPORT.")
+    sent = request.fields().get("mode")
+    mode = None if sent is None else str(sent).upper()
+    if mode is not None and mode not in MODES:
+        raise errors.unprocessable(42204, "Invalid mode. Valid values are READWRITE, READONLY, IMPORT and FORWARD.")
     request.registry.set_mode(request.subject, mode, force=request.flag("force"))
-    return {"mode": mode}
+    return {"mode": sent}
 
 
 def _get_cluster_id(request: Request) -> object:

@@ -75,9 +75,9 @@ class State:
         return [found[number] for number in sorted(found) if with_deleted or not found[number].is_deleted]
 
     def version(self, subject: str, number: int, *, with_deleted: bool = False) -> Version | None:
-        """Return a version of a subject, the latest one for -1, or None."""
+        """Return a version of a subject, the latest live one for -1, or None."""
         if number < 0:
-            return next(reversed(self.versions(subject, with_deleted=with_deleted)), None)
+            return next(reversed(self.versions(subject)), None)
         version = self._subjects.get(subject, {}).get(number)
         return version if version is not None and (with_deleted or not version.is_deleted) else None
 
@@ -88,6 +88,12 @@ class State:
     def contexts(self) -> list[str]:
         """Return the names of all contexts."""
         return sorted(self._contexts)
+
+    def namesakes(self, subject: str) -> list[str]:
+        """Return a subject, and if it is in the default context those of its name in all other contexts."""
+        context, name = subjects.split(subject)
+        is_default = context == subjects.DEFAULT_CONTEXT and bool(name)
+        return [subjects.join(other, name) for other in self.contexts()] if is_default else [subject]
 
     def has_context(self, context: str) -> bool:
         """Return whether a context has a record or a schema."""

@@ -9,7 +9,7 @@ from tests.registry.schemas import INCOMPATIBLE, V1, V2
 
 def test_the_level_of_a_subject_overrides_that_of_the_registry(rest: Rest) -> None:
     assert rest.get("/config") == {"compatibilityLevel": "BACKWARD"}
-    assert rest.put("/config", {"compatibility": "none"}) == {"compatibility": "none"}
+    assert rest.put("/config", {"compatibility": "none"}) == {"compatibility": "NONE"}
     assert rest.get("/config/") == {"compatibilityLevel": "NONE"}
     rest.register("a", V1)
     rest.register("a", INCOMPATIBLE)

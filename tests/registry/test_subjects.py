@@ -228,7 +228,7 @@ MISSING = [
     ("GET", "/mode/a", 40409),
     ("DELETE", "/mode/a", 40401),
     ("GET", "/schemas/ids/word", 404),
-    ("GET", "/schemas/guids/word", 404),
+    ("GET", "/schemas/guids/word", 40403),
     ("GET", "/nothing", 404),
     ("GET", "/subjects/a", 405),
     ("PUT", "/subjects", 405),
