@@ -22,21 +22,16 @@ class CachedPartitionView:
     Attributes:
         topic: the topic's name, or None if the topic was deleted.
         fetch_offset: the next offset that the client will fetch, according to its last request.
-        high_watermark: the high watermark in the last response to the client, or -1.
-        log_start_offset: the log start offset in the last response to the client, or -1.
     """
 
     topic: str | None
     partition: int
     fetch_offset: int
-    max_bytes: int
-    high_watermark: int
-    log_start_offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class FetchSessionView:
-    """A fetch session (KIP-227). Times are in ms.
+    """A fetch session (KIP-227). The time is in ms.
 
     Attributes:
         epoch: the expected epoch of the client's next request.
@@ -46,9 +41,7 @@ class FetchSessionView:
     node: int
     id: int
     epoch: int
-    created_ms: int
     last_used_ms: int
-    uses_topic_ids: bool
     partition_count: int
     partitions: tuple[CachedPartitionView, ...]
 
@@ -95,9 +88,6 @@ def _describe_session(services: Services, node: Node, session: FetchSession) -> 
             key if isinstance(key, str) else _find_topic_name(services, key),
             index,
             cached.request.fetch_offset,
-            cached.request.partition_max_bytes,
-            cached.high_watermark,
-            cached.log_start_offset,
         )
         for (key, index), cached in islice(session.partitions.items(), _MAX_PARTITIONS)
     ]
@@ -105,9 +95,7 @@ def _describe_session(services: Services, node: Node, session: FetchSession) -> 
         node=node.id,
         id=session.id,
         epoch=session.epoch,
-        created_ms=session.created_ms,
         last_used_ms=session.last_used_ms,
-        uses_topic_ids=session.names is not None,
         partition_count=len(session.partitions),
         partitions=tuple(partitions),
     )

@@ -111,7 +111,6 @@ class MemberView(groups.MemberDescription):
         state: in the consumer protocol "STABLE", "UNREVOKED_PARTITIONS" (the member must revoke partitions first)
             or "UNRELEASED_PARTITIONS" (it waits for other members); in a share group "STABLE"; None in the classic
             protocol.
-        target: the target assignment; None in the classic protocol.
         revoking: the partitions that the member must revoke first.
         waits_in: "JoinGroup" or "SyncGroup" if such a request of the member is delayed, else None.
     """
@@ -119,12 +118,8 @@ class MemberView(groups.MemberDescription):
     is_leader: bool = False
     epoch: int | None = None
     state: str | None = None
-    session_timeout_ms: int | None = None
-    rebalance_timeout_ms: int = -1
-    protocols: tuple[str, ...] = ()
     subscribed_topics: tuple[str, ...] = ()
     subscribed_regex: str | None = None
-    target: tuple[TopicPartition, ...] | None = None
     revoking: tuple[TopicPartition, ...] = ()
     waits_in: str | None = None
 
@@ -142,11 +137,8 @@ class OffsetView:
     topic: str
     partition: int
     committed: int | None
-    leader_epoch: int
-    metadata: str
     commit_timestamp: int
     pending: int | None
-    log_start_offset: int | None
     high_watermark: int | None
     lag: int | None
 
@@ -159,19 +151,14 @@ class GroupView(groups.GroupDescription):
         members: the first 1,000 of `member_count`.
         states: all states of the group's type, each with its possible successors; `state` is one of them.
         assignment_epoch: the epoch of the target assignment in the consumer protocol.
-        state_since_ms: None if unknown.
         waiting_to_join: the number of members whose JoinGroup is delayed.
-        pending_sync: the ids of members that have not requested their assignment yet.
         offsets: the first 1,000 of `offset_count`.
     """
 
     members: tuple[MemberView, ...]
     states: StateMachine
-    state_since_ms: int | None
     assignment_epoch: int | None
-    protocol_type: str | None
     waiting_to_join: int
-    pending_sync: tuple[str, ...]
     member_count: int
     offset_count: int
     offsets: tuple[OffsetView, ...]
@@ -215,11 +202,8 @@ def _describe_group(services: Services, group: AnyGroup) -> GroupView:
     return GroupView(
         **values,
         states=GROUPS[group.kind],
-        state_since_ms=None if classic is None else classic.state_timestamp_ms,
         assignment_epoch=None if isinstance(group, Group) else group.assignment_epoch,
-        protocol_type=group.protocol_type,
         waiting_to_join=0 if classic is None else classic.waiting_to_join,
-        pending_sync=() if classic is None else tuple(sorted(classic.pending_sync)),
         member_count=len(group.members),
         offset_count=count,
         offsets=offsets,
@@ -237,9 +221,6 @@ def _describe_member(services: Services, group: AnyGroup, described: groups.Memb
         assert isinstance(group, Group)
         return make(
             is_leader=member.member_id == group.leader,
-            session_timeout_ms=member.session_timeout_ms,
-            rebalance_timeout_ms=member.rebalance_timeout_ms,
-            protocols=tuple(protocol.name for protocol in member.protocols),
             subscribed_topics=_subscribed_topics(member) if group.protocol_type == CONSUMER else (),
             waits_in="JoinGroup" if _is_delayed(member.join) else "SyncGroup" if _is_delayed(member.sync) else None,
         )
@@ -248,11 +229,8 @@ def _describe_member(services: Services, group: AnyGroup, described: groups.Memb
         return make(
             epoch=member.epoch,
             state=member.state.name,
-            rebalance_timeout_ms=member.rebalance_timeout_ms,
-            protocols=() if member.server_assignor is None else (member.server_assignor,),
             subscribed_topics=tuple(sorted(member.topics)),
             subscribed_regex=member.regex or None,
-            target=groups.name_partitions(services, group.target_of(member)),
             revoking=groups.name_partitions(services, member.revoking),
         )
     if isinstance(member, ShareMember):
@@ -261,18 +239,13 @@ def _describe_member(services: Services, group: AnyGroup, described: groups.Memb
             epoch=member.epoch,
             state=MemberState.STABLE.name,
             subscribed_topics=tuple(sorted(member.topics)),
-            target=groups.name_partitions(services, group.target_of(member.member_id)),
         )
     assert isinstance(group, StreamsGroup)
-    topics = services.core.topics
-    target = partitions_of_tasks(group, group.target_of(member.member_id), topics)
-    revoking = partitions_of_tasks(group, member.revoking.without_epochs(), topics)
+    revoking = partitions_of_tasks(group, member.revoking.without_epochs(), services.core.topics)
     return make(
         epoch=member.epoch,
         state=member.state.name,
-        rebalance_timeout_ms=member.rebalance_timeout_ms,
         subscribed_topics=tuple(sorted(group.subscribed_topics())),
-        target=groups.name_partitions(services, target),
         revoking=groups.name_partitions(services, revoking),
     )
 
@@ -304,11 +277,8 @@ def _describe_offsets(services: Services, group: AnyGroup) -> tuple[tuple[Offset
                 topic=name,
                 partition=index,
                 committed=offset,
-                leader_epoch=-1 if committed is None else committed.leader_epoch,
-                metadata="" if committed is None else committed.metadata,
                 commit_timestamp=-1 if committed is None else committed.commit_timestamp,
                 pending=pending.get((name, index)),
-                log_start_offset=None if log is None else log.log_start_offset,
                 high_watermark=None if log is None else log.high_watermark,
                 lag=None
                 if log is None

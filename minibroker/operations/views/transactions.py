@@ -15,11 +15,10 @@ MAX_ELEMENTS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class TransactionView:
-    """A transactional id with its latest transaction. Times are in ms.
+    """A transactional id with its latest transaction.
 
     Attributes:
         state: one of the states in `TRANSACTION`.
-        started_ms: None if no transaction is open, or if its start is unknown.
         partitions: the partitions that still need a marker, at most 1,000 of `partition_count`.
     """
 
@@ -27,11 +26,6 @@ class TransactionView:
     state: str
     producer_id: int
     producer_epoch: int
-    last_producer_id: int
-    last_producer_epoch: int
-    timeout_ms: int
-    started_ms: int | None
-    updated_ms: int
     partition_count: int
     partitions: tuple[TopicPartition, ...]
 
@@ -66,11 +60,6 @@ def _describe_transaction(transaction: Transaction) -> TransactionView:
         state=transaction.state.wire_name,
         producer_id=transaction.producer_id,
         producer_epoch=transaction.producer_epoch,
-        last_producer_id=transaction.last_producer_id,
-        last_producer_epoch=transaction.last_producer_epoch,
-        timeout_ms=transaction.timeout_ms,
-        started_ms=transaction.start_ms if transaction.start_ms >= 0 else None,
-        updated_ms=transaction.updated_ms,
         partition_count=len(transaction.partitions),
         partitions=tuple(nsmallest(MAX_ELEMENTS, transaction.partitions)),
     )

