@@ -1,6 +1,10 @@
 """The outcomes of a request: an answer, a wait for an answer, or no answer.
 
-A `FrameHandler` produces the outcome, and a `Channel` sends the answer.
+A `FrameHandler` produces the outcome, and a `Channel` sends the answer. What a handler has not finished has two forms:
+
+- A `DelayedResponse` waits for an event, such as an append or a rebalance. Its outcome is a `Waiting`.
+- Work (`slices.ForEach`, or a generator of `Steps`) needs CPU. While `slices.Work` runs it, its outcome is a `Waiting`
+  for a `dispatch.SlicedRequest`.
 """
 
 from __future__ import annotations

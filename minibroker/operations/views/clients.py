@@ -52,7 +52,7 @@ class DelayedView:
 
     Attributes:
         client: the client's address, "HOST:PORT".
-        client_id: the client id, or None if the connection waits for something else than a response.
+        client_id: the client id, or None if the connection is muted or logs in with bare tokens.
         api: the name of the API, or None likewise.
         waits_for: a phrase such as "appends to orders-0: at least 1 byte, at most 500 ms".
     """

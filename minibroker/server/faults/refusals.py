@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from minibroker.cluster.routing.outcomes import ChangedResponse, DelayedResponse
 from minibroker.cluster.routing.slices import then
 from minibroker.server.requests.declarations import Target
-from minibroker.server.requests.dispatch import serve
+from minibroker.server.requests.dispatch import handle
 from minibroker.server.requests.refusals import check_acks, error_answer, merge_response, partial_error_answer
 from minibroker.server.requests.targets import select_targets
 from minibroker_protocol.api_keys import ApiKey
@@ -44,7 +44,7 @@ def refuse(fault: Fault, request: Any, targets: tuple[Target, ...], call: Call) 
     if key is ApiKey.METADATA:
         return _refuse_metadata(fault, request, call)
     if key is ApiKey.FETCH and fault.is_partial:
-        served = serve(replace(request, max_wait_ms=0), call)  # Like Kafka, answer immediately if there is an error.
+        served = handle(replace(request, max_wait_ms=0), call)  # Like Kafka, answer immediately if there is an error.
         return then(served, partial(_refuse_partitions, fault, request, targets, call))
     make = partial_error_answer if fault.is_partial else error_answer
     refused_targets = [candidate for candidate in targets if fault.applies_to(candidate)]
@@ -61,7 +61,7 @@ def refuse(fault: Fault, request: Any, targets: tuple[Target, ...], call: Call) 
         check_acks(endpoint, request, f"a fault answers {code.name}")
         return merge_response(served, errors), True
 
-    return then(serve(remaining, call), add_errors)
+    return then(handle(remaining, call), add_errors)
 
 
 def _refuse_metadata(fault: Fault, request: Any, call: Call) -> Any:
@@ -83,9 +83,9 @@ def _refuse_metadata(fault: Fault, request: Any, call: Call) -> Any:
         return response, bool(errors)
 
     if fault.partition is not None:
-        return then(serve(request, call), partial(_remove_leader, fault, fault.partition))
+        return then(handle(request, call), partial(_remove_leader, fault, fault.partition))
     remaining = select_targets(names, request, lambda target: not fault.applies_to(target), call.core)
-    return then(serve(remaining, call), add_errors)
+    return then(handle(remaining, call), add_errors)
 
 
 def _remove_leader(fault: Fault, index: int, response: Any) -> tuple[Any, bool]:

@@ -16,7 +16,7 @@ from minibroker.server.faults.refusals import refuse
 from minibroker.server.faults.stale_metadata import MetadataHistory
 from minibroker.server.inspection.recording import recording_of
 from minibroker.server.requests.declarations import Target
-from minibroker.server.requests.dispatch import outcome_of, serve
+from minibroker.server.requests.dispatch import handle, outcome_of, serve
 from minibroker.server.requests.targets import targets_of
 from minibroker_protocol.api_keys import ApiKey
 
@@ -141,12 +141,12 @@ class FaultRegistry:
         """
         if self.history is not None:
             self.history.update()
-        endpoint, correlation_id = call.endpoint, entry.correlation_id
+        endpoint = call.endpoint
         targets = targets_of(endpoint.names, request, call)
         node = call.session.node.id
         matched = self.match(RequestContext(endpoint.api, entry.version, call.client_id, node, targets))
         if matched is None:
-            return then(serve(request, call), lambda response: outcome_of(response, call, correlation_id, entry))
+            return serve(request, call, entry.correlation_id, entry)
         fault = matched.fault
         shown_fault = entry.fault = fault or matched.all[0]
         for hitting in matched.all:
@@ -183,7 +183,7 @@ class FaultRegistry:
     ) -> Any:
         """Return the response of the handler or of the fault that replaces it, or work that produces the response."""
         if fault is None or fault.action not in {"error", "stale_metadata"}:
-            return serve(request, call)
+            return handle(request, call)
         if fault.action == "stale_metadata":
             assert self.history is not None
             return self.history.response(request, fault.stale_metadata or 1, call)

@@ -1,6 +1,6 @@
 """The dispatch of a request: decode, authorize, handle (`KafkaApis.handle`).
 
-`accept` takes a frame. Its last step is `serve`: commit, authorize, handle.
+`accept` takes a frame: it decodes the request, calls `handle`, and makes an `Outcome` of the response (`outcome_of`).
 
 Nothing here uses sockets, so tests can call it with bytes. Interceptors run before it (`request_path`).
 """
@@ -9,13 +9,11 @@ import logging
 from collections.abc import Callable, Sequence
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - the alias names a class
-from types import GeneratorType
 from typing import Any, Final, cast
 
 from minibroker.cluster.fetch_sessions import FINAL_EPOCH, NO_SESSION
 from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
 from minibroker.cluster.routing.outcomes import (
-    NO_ANSWER,
     Answer,
     Channel,
     DelayedResponse,
@@ -24,7 +22,7 @@ from minibroker.cluster.routing.outcomes import (
     make_answer,
 )
 from minibroker.cluster.routing.routes import RefusedRequestError, UnservedRequestError
-from minibroker.cluster.routing.slices import ForEach, Steps, Work, catch_errors, is_work, then
+from minibroker.cluster.routing.slices import ForEach, Work, catch_errors, is_work, then
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.endpoints import endpoint
 from minibroker.server.requests.session import Session
@@ -125,14 +123,15 @@ def accept(frame: memoryview, session: Session) -> Outcome:
         DecodeError: The frame is not a valid request.
         UnservedRequestError: The broker does not serve this API or version.
     """
-    return _serve_frame(frame, *call_of(frame, session))
+    return _accept_call(frame, *call_of(frame, session))
 
 
-def _serve_frame(frame: memoryview, call: Call, correlation_id: int) -> Outcome:
+def _accept_call(frame: memoryview, call: Call, correlation_id: int) -> Outcome:
     if call.may_wait and call.services.is_loading_groups:
         request = _decode(call.session.keep(frame), call, is_kept=True)
-        return in_slices(_await_groups(request, call, lambda: _serve(request, call, correlation_id)), call.services)
-    return convert_to_outcome(serve(_decode(frame, call), call), call, correlation_id)
+        work = _await_groups(request, call, lambda: serve(request, call, correlation_id))
+        return _in_slices(work, call, correlation_id)
+    return outcome_of(handle(_decode(frame, call), call), call, correlation_id)
 
 
 def accept_plain(frame: memoryview, session: Session) -> Outcome:
@@ -143,14 +142,14 @@ def accept_plain(frame: memoryview, session: Session) -> Outcome:
     """
     call, correlation_id = call_of(frame, session)
     if call.plain is not None:
-        served = _serve_plain(frame, call)
-        if served is not None:
-            return make_answer((served[1], call, correlation_id, None))
-    return _serve_frame(frame, call, correlation_id)
+        handled = _handle_plain(frame, call)
+        if handled is not None:
+            return make_answer((handled[1], call, correlation_id, None))
+    return _accept_call(frame, call, correlation_id)
 
 
-def _serve_plain(frame: memoryview, call: Call) -> tuple[tuple[Any, ...], Any] | None:
-    """Serve a request in the plain shape.
+def _handle_plain(frame: memoryview, call: Call) -> tuple[tuple[Any, ...], Any] | None:
+    """Handle a request in the plain shape.
 
     Returns:
         The values of the request, and the result of its handler or an error response. None if nothing was done, because
@@ -183,9 +182,9 @@ def accept_recorded(recording: Any, faults: Any, channel: Channel, frame: memory
     try:
         call, correlation_id = call_of(frame, session)
         if call.plain is not None and faults is None and not session.services.checks_messages:
-            served = _serve_plain(frame, call)
-            if served is not None:
-                values, response = served
+            handled = _handle_plain(frame, call)
+            if handled is not None:
+                values, response = handled
                 entry = recording.begin_plain(channel, frame, call, values, began)
                 return make_answer((response, call, correlation_id, entry))
         waits = call.may_wait and call.services.is_loading_groups
@@ -202,11 +201,11 @@ def accept_recorded(recording: Any, faults: Any, channel: Channel, frame: memory
             def begin() -> Any:
                 if faults is not None:
                     return faults.serve(channel, request, call, entry)
-                return _serve(request, call, correlation_id, entry)
+                return serve(request, call, correlation_id, entry)
 
-            outcome = in_slices(_await_groups(request, call, begin) if waits else begin(), session.services)
+            outcome = _in_slices(_await_groups(request, call, begin) if waits else begin(), call, correlation_id)
         else:
-            outcome = convert_to_outcome(serve(request, call), call, correlation_id, entry)
+            outcome = outcome_of(handle(request, call), call, correlation_id, entry)
     except Exception as error:
         entry.fail(error)
         raise
@@ -287,9 +286,9 @@ def _decode(frame: memoryview, call: Call, *, is_kept: bool = False) -> Any:
         raise decode_error(call.endpoint.request, call.api_version, error, len(frame) - call.body) from None
 
 
-def _serve(request: Any, call: Call, correlation_id: int, entry: Any = None) -> Any:
-    """Serve a request, and return its outcome, or work that produces it."""
-    return then(serve(request, call), lambda response: outcome_of(response, call, correlation_id, entry))
+def serve(request: Any, call: Call, correlation_id: int, entry: Any = None) -> Any:
+    """Handle a request, and return its outcome, or work that produces it."""
+    return then(handle(request, call), lambda response: outcome_of(response, call, correlation_id, entry))
 
 
 def _await_groups(request: Any, call: Call, begin: Callable[[], Any]) -> ForEach[Outcome]:
@@ -300,32 +299,19 @@ def _await_groups(request: Any, call: Call, begin: Callable[[], Any]) -> ForEach
 
 
 def outcome_of(response: Any, call: Call, correlation_id: int, entry: Any = None) -> Outcome:
-    """Convert the result of a handler, which must not be unfinished work, to an outcome."""
-    if response is None:
-        return None
-    if isinstance(response, DelayedResponse):
-        return Waiting(response, Answer(None, call, correlation_id, entry))
+    """Convert the result of handle() to an outcome. If it is unfinished work, begin to run it."""
+    if type(response) is not call.endpoint.response:  # Nearly every result of a handler is this response.
+        if response is None:
+            return None
+        if isinstance(response, DelayedResponse):
+            return Waiting(response, Answer(None, call, correlation_id, entry))
+        if is_work(response):
+            work = then(response, lambda result: outcome_of(result, call, correlation_id, entry))
+            return _in_slices(work, call, correlation_id)
     return make_answer((response, call, correlation_id, entry))
 
 
-def convert_to_outcome(response: Any, call: Call, correlation_id: int, entry: Any = None) -> Outcome:
-    """Convert the result of serve() to an outcome. If the result is `Steps`, start running them."""
-    if type(response) is call.endpoint.response:
-        return make_answer((response, call, correlation_id, entry))
-    if isinstance(response, GeneratorType):
-        steps = cast("Steps[Any]", response)
-        try:  # The first steps run without checking the clock, because most requests finish within them.
-            next(steps)
-            next(steps)
-        except StopIteration as end:
-            response = end.value
-        else:
-            remaining = then(steps, lambda result: outcome_of(result, call, correlation_id, entry))
-            return in_slices(remaining, call.services)
-    return outcome_of(response, call, correlation_id, entry)
-
-
-def serve(request: Any, call: Call) -> Any:
+def handle(request: Any, call: Call) -> Any:
     """Commit, authorize and handle a request. Return the handler's result, or an error response if it raised an error.
 
     Unfinished work is returned as `Steps`. All requests except Produce read the records appended before them.
@@ -339,8 +325,8 @@ def serve(request: Any, call: Call) -> Any:
         return _refuse(request, call, ErrorCode.REQUEST_TIMED_OUT)
     try:
         # Authorization is checked last. An injected error is returned earlier, regardless of the client's rights.
-        handle = endpoint.handle if call.services.authorizer is None else guard.serve
-        response = handle(request, call)
+        handler = endpoint.handle if call.services.authorizer is None else guard.handle
+        response = handler(request, call)
     except Exception as error:  # noqa: BLE001 - the client gets the error
         return _error_response(request, call, error)
     if is_work(response):
@@ -369,11 +355,12 @@ def _refuse(request: Any, call: Call, code: ErrorCode) -> Any:
     return refusals.error_answer(call.endpoint, request, call.api_version, code)
 
 
-def in_slices(work: Any, services: Services) -> Outcome:
+def _in_slices(work: Any, call: Call, correlation_id: int) -> Outcome:
     """Run work in time slices. Return its outcome, or a `Waiting` if it needs more than one slice."""
-    result = services.core.slices.begin(work)
+    result = call.core.slices.begin(work)
     if isinstance(result, Work):
-        return Waiting(SlicedRequest(cast("Work[Outcome]", result), services), NO_ANSWER)
+        sliced = SlicedRequest(cast("Work[Outcome]", result), call.services)
+        return Waiting(sliced, Answer(None, call, correlation_id))
     outcome: Outcome = result
     return outcome
 

@@ -31,7 +31,7 @@ _NAME_OF: Final[dict[ResourceType, Callable[[Target], str | None]]] = {
 }
 
 
-def serve(request: Any, call: Call) -> Any:
+def handle(request: Any, call: Call) -> Any:
     """Return the handler's result, or an error response if the client lacks a right.
 
     Raises:

@@ -15,7 +15,7 @@ from minibroker.cluster.routing.routes import ROUTES, Route, UnservedRequestErro
 from minibroker.cluster.routing.slices import Steps, drain, steps_of
 from minibroker.config.releases import RELEASES
 from minibroker.server.requests.call import Call
-from minibroker.server.requests.dispatch import accept, encode_answers, serve
+from minibroker.server.requests.dispatch import accept, encode_answers, handle
 from minibroker.server.requests.endpoints import endpoint
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
@@ -243,7 +243,7 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0(harness: Ha
 def answer_of_failing(harness: Harness, error: Exception, *, in_steps: bool) -> HeartbeatResponse:
     """Return the response of a handler that raises an error, immediately or in its second step."""
 
-    def handle(request: Any, call: Call) -> Any:
+    def fail(request: Any, call: Call) -> Any:
         def steps() -> Steps[Any]:
             yield
             raise error
@@ -252,11 +252,11 @@ def answer_of_failing(harness: Harness, error: Exception, *, in_steps: bool) -> 
             return steps()
         raise error
 
-    failing = endpoint(ApiKey.HEARTBEAT)._replace(handle=handle)
+    failing = endpoint(ApiKey.HEARTBEAT)._replace(handle=fail)
     request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
     call = Call(harness.core, harness.services, 4, "test", harness.session())
     call.endpoint = failing
-    return cast("HeartbeatResponse", drain(steps_of(serve(request, call))))
+    return cast("HeartbeatResponse", drain(steps_of(handle(request, call))))
 
 
 @pytest.mark.parametrize("in_steps", [False, True])

@@ -157,14 +157,14 @@ def test_the_journal_shows_the_plain_shape_as_the_full_form(pair: tuple[Harness,
             continue
         for harness in pair:
             take = compose(harness.services, None, Channel())
-            with patch.object(dispatch, "_serve_plain", return_value=None) if harness is pair[1] else nullcontext():
+            with patch.object(dispatch, "_handle_plain", return_value=None) if harness is pair[1] else nullcontext():
                 answered(harness, take, request, version)
     plain, full = ([entry.to_json() for entry in journal] for journal in journals)
     assert plain == full
 
 
 def test_an_error_that_the_handler_lets_through_is_answered(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same holds in `dispatch.serve` and in `KafkaApis.handle`."""
+    """The same holds in `dispatch.handle` and in `KafkaApis.handle`."""
 
     def fail(*_: object) -> None:
         raise LookupError("a fault of ours")
