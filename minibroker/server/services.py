@@ -68,6 +68,7 @@ class Services:
             interceptors again after a change.
         misspelt_topics: For each topic created by a client's request with a likely misspelling, the topic that was
             probably meant.
+        is_detached: Whether the logs are in another process that cannot be reached (`remote.member`).
         copying: A lock that is held while a snapshot is created or restored.
         started_ms: The monotonic time of the start, in milliseconds.
         validated_records, prefers_racks, works_around_clients, fetch_max_bytes, max_elements: Settings used in hot
@@ -97,6 +98,7 @@ class Services:
         self.registry_address: tuple[str, int] | None = None
         self.chain_version = 0
         self.misspelt_topics: dict[str, str] = {}
+        self.is_detached = False
         self.copying = asyncio.Lock()
         self.started_ms = core.clock.monotonic_ms()
         self.validated_records = config.integer("minibroker.validate.records.max")

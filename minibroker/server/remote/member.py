@@ -18,13 +18,10 @@ from typing import TYPE_CHECKING, Final, cast
 from minibroker.cluster.listeners import ServedListener
 from minibroker.cluster.node import ListenerEndpoint
 from minibroker.cluster.nodes_file import NodesFile
-from minibroker.cluster.routing.routes import ROUTES
 from minibroker.config import BrokerConfig
 from minibroker.config.broker import RunTime
 from minibroker.server.connection import ConnectionSet
 from minibroker.server.connection_quotas import ConnectionPermit
-from minibroker.server.faults import registry
-from minibroker.server.faults.fault import Fault
 from minibroker.server.remote import link
 from minibroker.server.remote.link import (
     Address,
@@ -37,8 +34,6 @@ from minibroker.server.remote.link import (
     RegistrationError,
 )
 from minibroker.server.server import Server
-from minibroker_protocol.api_keys import ApiKey
-from minibroker_protocol.error_codes import ErrorCode
 from minibroker_storage.files import write_atomically
 
 if TYPE_CHECKING:
@@ -50,29 +45,6 @@ FindHolder = Callable[[], Awaitable[Address | None]]
 _RETRY_S: Final = 0.2
 _CONNECT_TIMEOUT_S: Final = 2.0
 """Seconds to reach the holder. It may have another address after a restart, and its old one may not answer at all."""
-_ANSWERED: Final = frozenset(
-    {
-        ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER,
-    }
-)  # fmt: skip
-"""APIs that need no leader, coordinator or controller."""
-_ERRORS: Final = {
-    **dict.fromkeys((
-        ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FOR_LEADER_EPOCH, ApiKey.DELETE_RECORDS,
-        ApiKey.DESCRIBE_PRODUCERS, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE,
-    ), ErrorCode.NOT_LEADER_OR_FOLLOWER),
-    **dict.fromkeys((
-        ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP, ApiKey.OFFSET_COMMIT,
-        ApiKey.OFFSET_FETCH, ApiKey.OFFSET_DELETE, ApiKey.DESCRIBE_GROUPS, ApiKey.LIST_GROUPS, ApiKey.DELETE_GROUPS,
-        ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.SHARE_GROUP_HEARTBEAT,
-        ApiKey.SHARE_GROUP_DESCRIBE, ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_DESCRIBE,
-        ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT,
-    ), ErrorCode.NOT_COORDINATOR),
-    ApiKey.FIND_COORDINATOR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    # Kafka's older producers retry after no other error.
-    ApiKey.INIT_PRODUCER_ID: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-}  # fmt: skip
-"""The errors of other APIs, for which NOT_CONTROLLER would not make clients try again."""
 _logger: Final = logging.getLogger(__name__)
 
 
@@ -324,14 +296,7 @@ class Member:
                 partition.leader = None
             topic.mark_changed()
         server.services.core.cluster.controller = None
-        faults = registry.faults_of(server.services)
-        for key in (route.key for route in ROUTES):
-            if key not in _ANSWERED:
-                error = _ERRORS.get(key, ErrorCode.NOT_CONTROLLER)
-                # A Fetch response has the error in each partition, so that consumers look up the leaders again.
-                pattern = "*" if error == ErrorCode.NOT_LEADER_OR_FOLLOWER else None
-                with contextlib.suppress(ValueError):  # Some APIs have no response that could carry an error.
-                    faults.add(Fault(api=key.message, topic=pattern, error=error))
+        server.services.is_detached = True
         await server.start()
         self._server = server
         self.listeners = server.listeners  # From now on, a port that the system selected stays the same.

@@ -241,6 +241,8 @@ def _create_call(frame: memoryview, session: Session) -> Call:
     version = header.api_version
     served = endpoint(header.api_key)
     route = served.route
+    if services.is_detached and route.absent:
+        served = served._replace(handle=_refuse_detached, plain=None)
     first, last = (
         (route.first, route.last) if services.served is None else services.served.get(header.api_key, _UNSERVED)
     )
@@ -349,6 +351,20 @@ def _error_response(request: Any, call: Call, error: Exception) -> Any:
     is_expected = isinstance(error, MAPPED)
     _logger.error("%s failed: %s", key.name, error, exc_info=None if is_expected else error)
     return _refuse(request, call, error_code_of(error))
+
+
+def _refuse_detached(request: Any, call: Call) -> Any:
+    """Refuse a request because its leader, coordinator or controller is in another process, which cannot be reached.
+
+    Raises:
+        UnservedRequestError: A Produce request has acks=0. As in Kafka, its connection closes.
+    """
+    code = call.endpoint.route.absent
+    refusals.check_acks(call.endpoint, request, code.name)
+    # A Fetch response has the error in each partition, so that consumers look up the leaders again.
+    if code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        return refusals.partial_error_answer(call.endpoint, request, call.api_version, code)
+    return _refuse(request, call, code)
 
 
 def _refuse(request: Any, call: Call, code: ErrorCode) -> Any:
