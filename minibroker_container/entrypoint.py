@@ -42,7 +42,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
-from minibroker.cli import variables
+from minibroker.cli import container_variables as variables
 from minibroker.cluster import listeners
 from minibroker.cluster.listeners import ServedListener
 from minibroker_container import files, lists, unused, vendors

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
-from minibroker.cli.variables import variable_of
+from minibroker.cli.container_variables import variable_of
 from minibroker.config.addresses import is_local, parse_address
 from minibroker.control.vendors.cluster_config import AT_START, PROPERTIES
 from minibroker_container.files import open_named_file

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from minibroker.cli import variables
+from minibroker.cli import container_variables as variables
 from minibroker_container.unused import describe, warn_of
 from minibroker_container.vendors import Warn
 

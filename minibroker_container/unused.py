@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from minibroker.cli.variables import OPTIONS, variable_of
+from minibroker.cli.container_variables import OPTIONS, variable_of
 
 _SERVICES: Final = "no such service runs here, only a broker, and a schema registry with MINIBROKER_REGISTRY"
 _KNOWN: Final = (

@@ -15,8 +15,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, NoReturn
 from urllib import parse
 
+from minibroker.cli.container_variables import add_variable, find_unread_variables, is_in_container
 from minibroker.cli.options import DEFAULT_LISTEN, DEFAULT_PAGE, add_options
-from minibroker.cli.variables import add_variable, find_unread_variables, is_in_container
 from minibroker.config import parse_properties
 from minibroker.config.names import suggestion
 from minibroker.config.version import __version__

@@ -16,10 +16,10 @@ from minibroker.config.addresses import format_address, parse_address, parse_adv
 from minibroker.config.properties import PropertiesError, parse_properties
 from minibroker.server.requests.endpoints import endpoint
 from minibroker_lab.page import open_trace_page
+from minibroker_lab.reading import Reading
 from minibroker_lab.trace import lines
 from minibroker_lab.trace.lines import LineWriter, Output
 from minibroker_lab.trace.proxy import Proxy
-from minibroker_lab.trace.reading import Reading
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict, Unpack
 from minibroker.clock import Clock
 from minibroker.cluster.advice import AdviceLog
 from minibroker.cluster.cluster import Cluster
+from minibroker.cluster.cluster_metadata import ClusterMetadata
 from minibroker.cluster.data_dir import DataDir
 from minibroker.cluster.durability import Durability
 from minibroker.cluster.dynamic_configs import DynamicConfigs
@@ -24,7 +25,6 @@ from minibroker.cluster.node import Node
 from minibroker.cluster.nodes_file import NodesFile
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.routing.slices import Slices, Steps, drain
-from minibroker.cluster.section_store import ClusterMetadata
 from minibroker.cluster.topics import ProducerIds, Topics
 from minibroker.config import BrokerConfig
 from minibroker.config.keys import ConfigResourceType

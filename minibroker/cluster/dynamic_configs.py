@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from minibroker.cluster.section_store import ClusterFileError, ClusterMetadata
+from minibroker.cluster.cluster_metadata import ClusterFileError, ClusterMetadata
 from minibroker.config import BrokerConfig, ConfigError
 from minibroker.config.broker import RunTime
 from minibroker.config.keys import ConfigResourceType

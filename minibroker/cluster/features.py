@@ -11,7 +11,7 @@ The section only lists features whose level differs from that of a new cluster. 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from minibroker.cluster.section_store import ClusterFileError, ClusterMetadata
+from minibroker.cluster.cluster_metadata import ClusterFileError, ClusterMetadata
 from minibroker_storage.data_directory.names import CLUSTER_FILE
 
 METADATA_VERSION: Final = "metadata.version"

@@ -12,7 +12,7 @@ from typing import Any, Final
 from minibroker.control.app import make_app
 from minibroker.operations import asynchronous_handles as handles
 from minibroker.operations.asynchronous import AsyncOperations
-from minibroker.server.faults.reference import fill
+from minibroker.server.faults.fields import fill
 
 BEGIN: Final = "<!-- Made by `python -m minibroker.control.reference docs/control-plane.md`: change the code. -->"
 _OWNERS: Final = {

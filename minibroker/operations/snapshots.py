@@ -20,12 +20,12 @@ from typing import Any, Final, Self, TypeAlias
 
 from minibroker.cluster import temporary
 from minibroker.cluster.cluster import Cluster
+from minibroker.cluster.cluster_metadata import ClusterFileError, ClusterMetadata
 from minibroker.cluster.core import Core
 from minibroker.cluster.directories import find_markers, purge_and_log_errors
 from minibroker.cluster.dynamic_configs import DynamicConfigs
 from minibroker.cluster.errors import ConflictError, NotFoundError, OperationError, is_the_callers
 from minibroker.cluster.features import Features
-from minibroker.cluster.section_store import ClusterFileError, ClusterMetadata
 from minibroker.cluster.topics import Topics
 from minibroker.operations.reset import METADATA_FILES, create_staging_directory, replace, reset_clients, sync_tree
 from minibroker.server.services import Services

@@ -12,8 +12,8 @@ from minibroker.security.delegation_tokens import DelegationTokens
 from minibroker.security.sasl.scram import ScramCredential
 
 if TYPE_CHECKING:
+    from minibroker.cluster.cluster_metadata import ClusterMetadata
     from minibroker.cluster.core import Core
-    from minibroker.cluster.section_store import ClusterMetadata
 
 
 _SECTION: Final = "scram"

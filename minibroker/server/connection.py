@@ -39,7 +39,7 @@ from minibroker_storage.descriptors import is_shortage
 
 with lazy:
     from minibroker.security.tls import names
-    from minibroker.server.faults import delayed_by_fault
+    from minibroker.server.faults import effects
     from minibroker.server.requests import authentication, meter
 
 if TYPE_CHECKING:
@@ -282,7 +282,7 @@ class Connection(asyncio.BufferedProtocol):
     def swallow(self) -> None:
         """Continue reading, but discard everything that arrives."""
         self._stopped = False
-        self._transport.set_protocol(delayed_by_fault.BlackHole(self))
+        self._transport.set_protocol(effects.BlackHole(self))
         self._transport.resume_reading()
 
     def _serve(self) -> None:

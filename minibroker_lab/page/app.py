@@ -18,7 +18,7 @@ from minibroker.control.remote import Remote
 from minibroker_lab.page.fetch_savings import FetchSavings
 from minibroker_lab.page.follow.search import Searches
 from minibroker_lab.page.recorder import Recorder
-from minibroker_lab.page.routes import actions, lab, lessons, logs, requests, state
+from minibroker_lab.page.routes import actions, history, lessons, logs, requests, state
 from minibroker_lab.page.time_line import TimeLine
 
 STATIC: Final = os.path.join(os.path.dirname(__file__), "static")
@@ -41,7 +41,7 @@ def make_page(remote: Remote | None, recorder: Recorder, control: FastAPI, *, ne
     app.state.needs_token = needs_token
     app.mount("/control", control)
     routers = [module.router for module in (actions, lessons, logs, requests, state)]
-    _add_routes(app, _load_files(), *routers, lab.broker, lab.time_line, lab.following)
+    _add_routes(app, _load_files(), *routers, history.broker, history.time_line, history.following)
     return app
 
 
@@ -60,7 +60,7 @@ def make_trace_page(recorder: Recorder, facts: Mapping[str, Any]) -> FastAPI:
     files = _load_files()
     start = bytes(files["index.html"].body)
     files["index.html"] = Response(start.replace(b"<html ", b'<html data-mode="trace" ', 1), media_type="text/html")
-    _add_routes(app, files, lab.proxy, requests.router, lab.time_line)
+    _add_routes(app, files, history.proxy, requests.router, history.time_line)
     return app
 
 

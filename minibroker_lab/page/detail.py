@@ -8,7 +8,7 @@ from minibroker.server.inspection.exchanges import Kind
 from minibroker.server.inspection.message_json import SECRETS, is_password
 from minibroker_lab.page.events import fault_text
 from minibroker_lab.page.follow.links import record_sets
-from minibroker_lab.trace.reading import has_secrets
+from minibroker_lab.reading import has_secrets
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.fields.batches import record_set_tree
 from minibroker_protocol.fields.coordinators import open_records

@@ -10,7 +10,7 @@ from minibroker_protocol.api_keys import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from minibroker_lab.trace.reading import KnownTopics, Reading
+    from minibroker_lab.reading import KnownTopics, Reading
 
 MAX_LISTED: Final = 200
 """The limit on groups, and on the members and offsets of each group."""

@@ -8,15 +8,15 @@ from minibroker.server.faults.fault import ACTIONS
 from minibroker.server.inspection.exchanges import Kind
 from minibroker.server.inspection.journal import Entry
 from minibroker_lab.page.events import fault_text
+from minibroker_lab.reading import KnownTopics, name_of, read
 from minibroker_lab.trace.lines import about_of, outcome_of
-from minibroker_lab.trace.reading import KnownTopics, name_of, read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from minibroker.cluster.core import Core
     from minibroker.server.inspection.exchanges import Exchange
-    from minibroker_lab.trace.reading import Reading
+    from minibroker_lab.reading import Reading
 
 _LONGEST: Final = 160
 _MAX_APIS: Final = 500

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from minibroker.server.inspection.exchanges import Exchange
     from minibroker_lab.page.events import Events
     from minibroker_lab.page.recorder import Recorder
-    from minibroker_lab.trace.reading import Reading
+    from minibroker_lab.reading import Reading
 
 _BUCKETS: Final = 200
 _MAX_EVENTS: Final = 500

@@ -24,7 +24,7 @@ from minibroker.server.inspection.exchanges import EXCHANGE_SIZE, Exchange, Kind
 from minibroker.server.inspection.message_forms import frame_without_secrets
 from minibroker.server.inspection.message_json import to_json
 from minibroker.server.inspection.request_lines import records_of, subjects_of
-from minibroker_lab.trace.reading import KnownTopics, Reading, read
+from minibroker_lab.reading import KnownTopics, Reading, read
 
 HEADING: Final = f"{'time':<12}  {'client':<30}  {'request':<26}  {'about':<36}  {'outcome':<24}  {'ms':>9}  bytes\n"
 MAX_FRAME_BYTES: Final = 1 << 26

@@ -16,7 +16,7 @@ from minibroker_tools.options import Options, Values
 from minibroker_tools.output import plural_suffix, write_line
 
 with lazy:
-    from minibroker.cluster import data_dir, section_store
+    from minibroker.cluster import cluster_metadata, data_dir
     from minibroker.security import store
     from minibroker.security.sasl import scram
 
@@ -105,7 +105,7 @@ def _format_directory(
     try:
         directory = data_dir.DataDir(path, node_id, cluster_id)
         try:
-            credentials = store.ScramCredentials(section_store.ClusterMetadata(path))
+            credentials = store.ScramCredentials(cluster_metadata.ClusterMetadata(path))
             for mechanism, name, fields in users:
                 iterations = int(fields.get("iterations", _MIN_ITERATIONS))
                 salt = base64.b64decode(fields["salt"]) if "salt" in fields else None

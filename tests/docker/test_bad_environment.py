@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from minibroker.cli.variables import add_variable
+from minibroker.cli.container_variables import add_variable
 from minibroker.security.tls.certificates import write_certificates
 from tests.docker.test_entrypoint import run
 

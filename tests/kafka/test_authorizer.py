@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, TypeVar
 
-from minibroker.cluster.section_store import ClusterMetadata
+from minibroker.cluster.cluster_metadata import ClusterMetadata
 from minibroker.config import BrokerConfig
 from minibroker.security.authorization.acls import (
     AclBinding,

@@ -14,7 +14,7 @@ from minibroker.control.routes.requests import JournalEntry, entry_json
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.wording import UInt64
 from minibroker.server.faults.fault import Fault
-from minibroker.server.faults.reference import HOW_OFTEN, MATCH, WHAT
+from minibroker.server.faults.fields import HOW_OFTEN, MATCH, WHAT
 
 
 class _Counted(ResponseBody):
@@ -48,7 +48,7 @@ _TYPES: Final[dict[str, dict[str, Any]]] = {
     "number": {"type": "number"},
     "name": {"type": ["string", "integer"]},
 }
-"""JSON schemas by the first word of a field's type in `faults.reference`."""
+"""JSON schemas by the first word of a field's type in `faults.fields`."""
 
 
 def _make_schema(kind: str) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from minibroker_protocol.uuids import new_uuid, uuid_text
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from minibroker.cluster.section_store import ClusterMetadata
+    from minibroker.cluster.cluster_metadata import ClusterMetadata
     from minibroker.config import BrokerConfig
     from minibroker.security.principals import Client
 

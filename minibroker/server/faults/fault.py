@@ -68,7 +68,7 @@ class RequestContext(NamedTuple):
 
 @dataclass(kw_only=True, eq=False)
 class Fault:
-    """A fault: its effect, the requests it matches, and how often it fires. `faults.reference` describes each field.
+    """A fault: its effect, the requests it matches, and how often it fires. `faults.fields` describes each field.
 
     Attributes:
         fired: The number of requests that the fault has hit.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from minibroker.cluster.hooks import FaultHit
 from minibroker.cluster.routing.outcomes import Answer, DelayedResponse, Outcome, Waiting
 from minibroker.cluster.routing.slices import then
-from minibroker.server.faults.delayed_by_fault import DelayedByFault
+from minibroker.server.faults.effects import DelayedByFault
 from minibroker.server.faults.fault import RequestContext
 from minibroker.server.faults.refusals import refuse
 from minibroker.server.faults.stale_metadata import MetadataHistory

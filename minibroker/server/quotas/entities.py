@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from minibroker.cluster.section_store import ClusterMetadata
+from minibroker.cluster.cluster_metadata import ClusterMetadata
 
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"

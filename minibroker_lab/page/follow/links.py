@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from minibroker.server.inspection.exchanges import Exchange
-    from minibroker_lab.trace.reading import KnownTopics
+    from minibroker_lab.reading import KnownTopics
 
 _HEADER_FIELDS: Final = 13
 _CLOSED: Final = Limits(fields=10_000, record_fields=0)

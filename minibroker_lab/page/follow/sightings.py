@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from minibroker.server.inspection.exchanges import Kind
-from minibroker_lab.trace.reading import error_name
+from minibroker_lab.reading import error_name
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.fields.frames import request_fields, response_fields

@@ -11,7 +11,7 @@ from minibroker_lab.page.lessons.lesson import Finding, Goal, reached, report_op
 
 if TYPE_CHECKING:
     from minibroker_lab.page.lessons.evidence import Evidence
-    from minibroker_lab.trace.reading import Reading
+    from minibroker_lab.reading import Reading
 
 
 def _check_shared(evidence: Evidence) -> Finding:

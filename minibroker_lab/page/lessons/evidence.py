@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from minibroker.server.services import Services
     from minibroker_lab.page.events import BrokerEvent
     from minibroker_lab.page.recorder import Recorder
-    from minibroker_lab.trace.reading import KnownTopics, Reading
+    from minibroker_lab.reading import KnownTopics, Reading
     from minibroker_protocol.fields.tree import Node
     from minibroker_storage.views.snapshot import BatchView, LogView
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from minibroker_lab.page.lessons.evidence import Evidence
-    from minibroker_lab.trace.reading import Reading
+    from minibroker_lab.reading import Reading
 
 _MIN_RECORDS: Final = 10
 _MIN_WAIT_MS: Final = 500

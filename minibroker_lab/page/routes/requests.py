@@ -14,7 +14,7 @@ from minibroker_lab.page.detail import exchange_json, version_json
 from minibroker_lab.page.recorder import Recorder
 from minibroker_lab.page.routes import OnRecorder
 from minibroker_lab.page.rows import WAITING, Filter
-from minibroker_lab.trace.reading import name_of
+from minibroker_lab.reading import name_of
 
 router = APIRouter(prefix="/requests")
 

@@ -9,7 +9,7 @@ from minibroker.control.remote import OnBroker
 from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.share_groups import share_partitions
-from minibroker.operations.views import clients, groups, replicas, transactions
+from minibroker.operations.views import groups, replicas, sessions_and_delays, transactions
 from minibroker_lab.page.fetch_savings import FetchSavings
 
 router = APIRouter()
@@ -32,8 +32,8 @@ async def overview(request: Request, on_broker: OnBroker) -> dict[str, Any]:
             "replicas": asdict(await replicas.replicas_view(services)),
             "groups": asdict(await groups.group_page(services)),
             "transactions": asdict(await transactions.transaction_page(services)),
-            "sessions": [asdict(session) for session in await clients.fetch_sessions(services)],
-            "delayed": [asdict(request) for request in await clients.delayed_requests(services)],
+            "sessions": [asdict(session) for session in await sessions_and_delays.fetch_sessions(services)],
+            "delayed": [asdict(request) for request in await sessions_and_delays.delayed_requests(services)],
         }
 
     state = await on_broker(work)

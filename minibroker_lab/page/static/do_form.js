@@ -1,7 +1,6 @@
 /** The form of one action: its fields, the equivalent lines, and the control plane's response. */
 
-import { ask, go, html, Notice, useEffect, useRef, useState } from "./lib.js";
-import { Rich } from "./texts.js";
+import { ask, go, html, Notice, Rich, useEffect, useRef, useState } from "./lib.js";
 
 const PAUSE_MS = 150;
 const LINES = [["python", "Python"], ["curl", "curl"], ["tool", "Kafka's tool"]];

@@ -1,8 +1,7 @@
 /** The tree of fields, with a sentence about the selected field. */
 
-import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./lib.js";
+import { html, Rich, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./lib.js";
 import { pathOf } from "./field_tree.js";
-import { Rich } from "./texts.js";
 
 const LINE = 26; // px
 const EXTRA_LINES = 8;

@@ -22,6 +22,11 @@ export function h(type, props, ...children) {
 }
 export const html = htm.bind(h);
 
+/** Text with code in backquotes. */
+export function Rich({ text }) {
+  return text.split(/`([^`]*)`/).map((part, index) => (index % 2 ? html`<code>${part}</code>` : part));
+}
+
 /** Go to another path of the page. `replace` replaces the current entry of the browser's history. */
 export function go(path, { replace = false } = {}) {
   history[replace ? "replaceState" : "pushState"](null, "", address(path));

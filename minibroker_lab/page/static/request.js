@@ -3,8 +3,7 @@
 import { Bytes } from "./bytes.js";
 import { recordOf } from "./field_tree.js";
 import { lifeAddress } from "./follow.js";
-import { count, dayAndTime, duration, go, html, Notice, number, useData, useMemo } from "./lib.js";
-import { Rich } from "./texts.js";
+import { count, dayAndTime, duration, go, html, Notice, number, Rich, useData, useMemo } from "./lib.js";
 
 /** The page of `minibroker trace` has no logs, so records have no history there. */
 const HAS_LOGS = document.documentElement.dataset.mode !== "trace";

@@ -12,8 +12,8 @@ import pytest
 
 from minibroker import Broker
 from minibroker.cluster.broker_loggers import BrokerLoggers
+from minibroker.cluster.cluster_metadata import ClusterFileError, ClusterMetadata
 from minibroker.cluster.features import FEATURES, Feature, Features
-from minibroker.cluster.section_store import ClusterFileError, ClusterMetadata
 from minibroker_storage.data_directory.names import CLUSTER_FILE
 
 

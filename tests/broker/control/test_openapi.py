@@ -8,7 +8,7 @@ from minibroker.control import reference
 from minibroker.control.app import make_app
 from minibroker.operations import asynchronous, asynchronous_handles
 from minibroker.server.faults.fault import Fault
-from minibroker.server.faults.reference import replace_tables
+from minibroker.server.faults.fields import replace_tables
 from tests.broker.control.http import Control
 
 PAGE = Path(__file__).parents[3] / "docs" / "control-plane.md"

@@ -9,7 +9,7 @@ import pytest
 
 from minibroker.server.faults import reference
 from minibroker.server.faults.fault import Fault, parse_faults
-from minibroker.server.faults.reference import replace_tables
+from minibroker.server.faults.fields import replace_tables
 
 PAGE = Path(__file__).parents[3] / "docs" / "faults.md"
 TEXT = PAGE.read_text(encoding="utf-8")

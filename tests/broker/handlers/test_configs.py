@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.cluster.section_store import ClusterFileError
+from minibroker.cluster.cluster_metadata import ClusterFileError
 from minibroker.cluster.topic_admin import MAX_RECORDS
 from minibroker.config import BROKER_KEYS, TOPIC_KEYS
 from minibroker.config.keys import ConfigResourceType

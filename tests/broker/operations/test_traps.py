@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from minibroker import Broker, MinibrokerWarning
-from minibroker.cli.variables import find_unread_variables
+from minibroker.cli.container_variables import find_unread_variables
 
 
 @pytest.mark.parametrize(

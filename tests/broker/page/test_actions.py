@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from minibroker import Broker
-from minibroker.server.faults.reference import HOW_OFTEN, MATCH, WHAT
+from minibroker.server.faults.fields import HOW_OFTEN, MATCH, WHAT
 from minibroker_lab.page.actions import tool_lines
 from tests.broker.control.http import Control
 from tests.broker.page.action_cases import CASES, IDS, Case, cleared

@@ -15,8 +15,8 @@ from minibroker.cluster.routing.routes import ROUTES, Route
 from minibroker.server.inspection.exchanges import Exchange, Kind, Origin
 from minibroker.server.inspection.message_json import detach, to_json
 from minibroker.server.requests.endpoints import endpoint
+from minibroker_lab.reading import MAX_SHOWN_BYTES, KnownTopics, read
 from minibroker_lab.trace.lines import MAX_WAITING, LineWriter, Output, json_of, line_of
-from minibroker_lab.trace.reading import MAX_SHOWN_BYTES, KnownTopics, read
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import encode
 from minibroker_protocol.messages.delegation_tokens import CreateDelegationTokenResponse

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 
 from minibroker import AsyncBroker, Broker
 from minibroker.cluster.errors import NotFoundError
-from minibroker.operations.views import clients, groups, transactions
+from minibroker.operations.views import groups, sessions_and_delays, transactions
 from minibroker_lab.page.lessons.evidence import collect_facts
 from minibroker_protocol.coordinator_records import ConsumerProtocolSubscription, encode_versioned
 from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -136,7 +136,7 @@ async def test_a_delayed_fetch_and_its_session_are_shown(broker: AsyncBroker) ->
         topics=[FetchTopic(topic="orders", partitions=[partition])],
     )
     session_id = struct.unpack_from(">i", await asked(reader, writer, first, 11), 4 + 4 + 4 + 2 - 4)[0]
-    (session,) = await clients.fetch_sessions(services)
+    (session,) = await sessions_and_delays.fetch_sessions(services)
     assert (session.id, session.epoch, session.partition_count) == (session_id, 1, 1)
     (cached,) = session.partitions
     assert (cached.topic, cached.partition, cached.fetch_offset) == ("orders", 1, 0)
@@ -150,16 +150,16 @@ async def test_a_delayed_fetch_and_its_session_are_shown(broker: AsyncBroker) ->
     )
     frame = frame_of(second, 11, correlation_id=77)
     writer.write(framed(frame))
-    while not (delayed := await clients.delayed_requests(services)):  # noqa: ASYNC110 - nothing tells of it
+    while not (delayed := await sessions_and_delays.delayed_requests(services)):  # noqa: ASYNC110 - nothing tells of it
         await asyncio.sleep(0)  # The request has not arrived yet.
     (request,) = delayed
     assert (request.correlation_id, request.version, request.node) == (77, 11, 1)
     assert request.client == "{}:{}".format(*writer.get_extra_info("sockname"))
     assert request.waits_for == "appends to orders-1: at least 1 byte, at most 2147483647 ms"
-    assert (await clients.fetch_sessions(services))[0].epoch == 2
+    assert (await sessions_and_delays.fetch_sessions(services))[0].epoch == 2
     await broker.produce("orders", "b", partition=1)
     assert (await answer(reader))[:4] == struct.pack(">i", 77)
-    assert await clients.delayed_requests(services) == ()
+    assert await sessions_and_delays.delayed_requests(services) == ()
     writer.close()
     await writer.wait_closed()
 
@@ -185,7 +185,7 @@ async def test_a_member_that_waits_to_join_is_shown(broker: AsyncBroker) -> None
         await asyncio.sleep(0)  # The groups' topic is still being created.
     frame = frame_of(join, 3, correlation_id=5)
     writer.write(framed(frame))
-    while not (delayed := await clients.delayed_requests(services)):  # noqa: ASYNC110 - nothing tells of it
+    while not (delayed := await sessions_and_delays.delayed_requests(services)):  # noqa: ASYNC110 - nothing tells of it
         await asyncio.sleep(0)  # The request has not arrived yet.
     assert delayed[0].waits_for == "the other members of its group"
     view = await groups.group_view(services, "g")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.cluster.section_store import ClusterMetadata
+from minibroker.cluster.cluster_metadata import ClusterMetadata
 from minibroker.config import BrokerConfig
 from minibroker.config.keys import ConfigError
 from minibroker.security.authorization.acls import (

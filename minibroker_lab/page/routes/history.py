@@ -1,4 +1,4 @@
-"""The facts shown by every view, the time line, and the history of one record."""
+"""The time line, the history of one record, and the facts that every view shows."""
 
 from typing import Annotated, Any
 

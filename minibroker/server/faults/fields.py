@@ -1,9 +1,9 @@
-"""The tables of docs/faults.md: `python -m minibroker.server.faults.reference docs/faults.md` updates them."""
+"""The tables of docs/faults.md: `python -m minibroker.server.faults.fields docs/faults.md` updates them."""
 
 import sys
 from typing import Final, NamedTuple
 
-BEGIN: Final = "<!-- Made by `python -m minibroker.server.faults.reference docs/faults.md`: change the table there. -->"
+BEGIN: Final = "<!-- Made by `python -m minibroker.server.faults.fields docs/faults.md`: change the table there. -->"
 
 END: Final = "<!-- The end of what was made. -->"
 
