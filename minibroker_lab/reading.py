@@ -14,6 +14,7 @@ from minibroker.server.inspection.exchanges import Exchange, Kind
 from minibroker.server.inspection.journal import error_codes_of
 from minibroker.server.inspection.message_forms import holds_secrets
 from minibroker.server.inspection.message_json import detach
+from minibroker.server.inspection.request_lines import records_of, subjects_of
 from minibroker.server.requests.endpoints import endpoint
 from minibroker.server.requests.targets import targets_by_name
 from minibroker_protocol.api_keys import ApiKey
@@ -81,6 +82,28 @@ class Reading(NamedTuple):
     response_bytes: RawBytes | None = None
     targets: Sequence[Target] = ()
     errors: Sequence[str] = ()
+
+    @property
+    def about(self) -> str:
+        """The subject of the request: topics, groups and records, or an empty string."""
+        if self.request is None:
+            return ""
+        words = [*subjects_of(self.targets)]
+        if records := records_of(self.request):
+            words.append(f"({records})")
+        session = getattr(self.request, "session_id", 0)
+        return " ".join(words) if words or not session else f"fetch session {session}"
+
+    @property
+    def outcome(self) -> str:
+        """The outcome of the request: its errors or "ok", and the records in the response."""
+        if self.exchange.loss is not None:
+            return self.exchange.loss
+        if not self.exchange.bytes_out:
+            return "no response"
+        if self.response is None:
+            return "bytes"
+        return ", ".join(filter(None, (" ".join(self.errors) or "ok", records_of(self.response))))
 
 
 class _Topic(NamedTuple):

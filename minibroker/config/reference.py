@@ -1,4 +1,7 @@
-"""Write docs/configuration.md from `keys.tsv`: `python -m minibroker.config.reference > docs/configuration.md`."""
+"""Write docs/configuration.md from `keys.tsv`: `python -m minibroker.config.reference > docs/configuration.md`.
+
+`control.reference` writes the tables of other pages.
+"""
 
 import sys
 from collections.abc import Callable, Collection, Iterable

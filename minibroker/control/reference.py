@@ -1,9 +1,10 @@
-"""Write the tables of docs/control-plane.md: `python -m minibroker.control.reference docs/control-plane.md`.
+"""Write the tables of docs/control-plane.md and docs/faults.md: `python -m minibroker.control.reference docs`.
 
-They are generated from the OpenAPI document between two marks. The text around them is written by hand.
+They stand between two marks. The text around them is written by hand.
 """
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from inspect import getattr_static
@@ -12,9 +13,10 @@ from typing import Any, Final
 from minibroker.control.app import make_app
 from minibroker.operations import asynchronous_handles as handles
 from minibroker.operations.asynchronous import AsyncOperations
-from minibroker.server.faults.fields import fill
+from minibroker.server.faults.fields import HOW_OFTEN, MATCH, WHAT
 
-BEGIN: Final = "<!-- Made by `python -m minibroker.control.reference docs/control-plane.md`: change the code. -->"
+_BEGIN: Final = "<!-- Made by `python -m minibroker.control.reference docs`: change the code. -->"
+_END: Final = "<!-- The end of what was made. -->"
 _OWNERS: Final = {
     "": (AsyncOperations,),
     "brokers": (handles.AsyncBrokers, handles.AsyncBrokerNode),
@@ -27,8 +29,30 @@ _QUOTE: Final = '"'
 _REF: Final = "#/components/schemas/"
 
 
-def render() -> str:
-    """Return the reference in Markdown: the requests by kind, followed by their objects."""
+def replace_tables(page: str, tables: str) -> str:
+    """Return a page with the tables between its marks replaced.
+
+    Raises:
+        ValueError: The page lacks one of the marks.
+    """
+    before, begin, rest = page.partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    if not begin or not end:
+        raise ValueError("there is no place for the tables")
+    return f"{before}{_BEGIN}\n\n{tables}\n{_END}{after}"
+
+
+def render_faults() -> str:
+    """Return the fields of faults in Markdown."""
+    return "\n".join(
+        f"| {title} | Type | Meaning |\n| --- | --- | --- |\n"
+        + "".join(f"| `{row.name}` | {row.kind} | {row.meaning} |\n" for row in rows)
+        for title, rows in (("Which requests", MATCH), ("How often", HOW_OFTEN), ("What happens", WHAT))
+    )
+
+
+def render_requests() -> str:
+    """Return the requests of the OpenAPI document by kind, followed by their objects, in Markdown."""
     document = make_app(None).openapi()
     kinds: dict[str, list[str]] = {}
     for path, item in document["paths"].items():
@@ -123,4 +147,10 @@ def _format_type(schema: dict[str, Any]) -> str:  # noqa: PLR0911 - one for each
 
 
 if __name__ == "__main__":
-    fill(sys.argv[1], BEGIN, render())
+    for name, tables in (("control-plane.md", render_requests()), ("faults.md", render_faults())):
+        path = os.path.join(sys.argv[1], name)
+        with open(path, "r+", encoding="utf-8") as file:
+            page = replace_tables(file.read(), tables)
+            file.seek(0)
+            file.write(page)
+            file.truncate()

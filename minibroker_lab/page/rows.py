@@ -9,7 +9,6 @@ from minibroker.server.inspection.exchanges import Kind
 from minibroker.server.inspection.journal import Entry
 from minibroker_lab.page.events import fault_text
 from minibroker_lab.reading import KnownTopics, name_of, read
-from minibroker_lab.trace.lines import about_of, outcome_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -148,7 +147,7 @@ class Rows:
             reading.client_id,
             exchange.client,
             exchange.broker,
-            _shorten(about_of(reading)),
+            _shorten(reading.about),
             _shorten(outcome),
             state,
             duration,
@@ -166,7 +165,7 @@ def _describe_outcome(exchange: Exchange, reading: Reading) -> tuple[str, str]:
         return (WAITING, WAITING) if exchange.expects_response else ("no response asked for", "ok")
     if reading.response is None:
         return "answered", "ok"
-    return outcome_of(reading), "error" if reading.errors else "ok"
+    return reading.outcome, "error" if reading.errors else "ok"
 
 
 def _shorten(text: str) -> str:

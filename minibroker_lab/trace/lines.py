@@ -23,7 +23,6 @@ from minibroker.security.principals import escape_for_log
 from minibroker.server.inspection.exchanges import EXCHANGE_SIZE, Exchange, Kind, Ring
 from minibroker.server.inspection.message_forms import frame_without_secrets
 from minibroker.server.inspection.message_json import to_json
-from minibroker.server.inspection.request_lines import records_of, subjects_of
 from minibroker_lab.reading import KnownTopics, Reading, read
 
 HEADING: Final = f"{'time':<12}  {'client':<30}  {'request':<26}  {'about':<36}  {'outcome':<24}  {'ms':>9}  bytes\n"
@@ -46,42 +45,14 @@ def line_of(reading: Reading) -> str:
     api = f"{reading.api} v{exchange.version}" if exchange.kind is Kind.REQUEST else reading.api
     latency = "" if exchange.ended_ms is None else f"{exchange.ended_ms - exchange.began_ms:.1f}"
     sizes = f"{exchange.bytes_in}/{exchange.bytes_out}"
-    about, outcome = about_of(reading), outcome_of(reading)
-    line = f"{clock:<12}  {client:<30}  {api:<26}  {about:<36}  {outcome:<24}  {latency:>9}  {sizes}"
+    about = f"{reading.about:<36}  {reading.outcome:<24}"
+    line = f"{clock:<12}  {client:<30}  {api:<26}  {about}  {latency:>9}  {sizes}"
     return escape_for_log(line) + "\n"
 
 
 @lru_cache(maxsize=10)
 def _time_of_day(seconds: int) -> str:
     return time.strftime("%H:%M:%S", time.localtime(seconds))
-
-
-def about_of(reading: Reading) -> str:
-    """Return the subject of a request: topics, groups and records, or an empty string."""
-    if reading.request is None:
-        return ""
-    words = [*subjects_of(reading.targets)]
-    if records := records_of(reading.request):
-        words.append(f"({records})")
-    session = getattr(reading.request, "session_id", 0)
-    if not words and session:
-        words.append(f"fetch session {session}")
-    return " ".join(words)
-
-
-def outcome_of(reading: Reading) -> str:
-    """Return the outcome of a request: its errors or "ok", and the records in the response."""
-    exchange = reading.exchange
-    if exchange.loss is not None:
-        return exchange.loss
-    if not exchange.bytes_out:
-        return "no response"
-    if reading.response is None:
-        return "bytes"
-    parts = [" ".join(reading.errors) or "ok"]
-    if records := records_of(reading.response):
-        parts.append(records)
-    return ", ".join(parts)
 
 
 def json_of(reading: Reading) -> str:

@@ -1,37 +1,6 @@
-"""The tables of docs/faults.md: `python -m minibroker.server.faults.fields docs/faults.md` updates them."""
+"""The fields of a fault, for docs/faults.md and the OpenAPI document of the control plane."""
 
-import sys
 from typing import Final, NamedTuple
-
-BEGIN: Final = "<!-- Made by `python -m minibroker.server.faults.fields docs/faults.md`: change the table there. -->"
-
-END: Final = "<!-- The end of what was made. -->"
-
-
-def replace_tables(page: str, begin: str, tables: str) -> str:
-    """Return a page with the tables between its `begin` marker and its end marker replaced.
-
-    Raises:
-        ValueError: The page lacks one of the markers.
-    """
-    before, begin_marker, rest = page.partition(begin)
-    _, end_marker, after = rest.partition(END)
-    if not begin_marker or not end_marker:
-        raise ValueError("there is no place for the tables")
-    return f"{before}{begin}\n\n{tables}\n{END}{after}"
-
-
-def fill(path: str, begin: str, tables: str) -> None:
-    """Replace the tables in the file `path`.
-
-    Raises:
-        ValueError: The file lacks one of the markers around the tables.
-        OSError: The file cannot be read or written.
-    """
-    with open(path, encoding="utf-8") as file:
-        page = replace_tables(file.read(), begin, tables)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(page)
 
 
 class Row(NamedTuple):
@@ -115,16 +84,3 @@ WHAT: Final = (
         "The response has this `throttle_time_ms`, and the broker serves nothing on the connection for as long.",
     ),
 )
-
-
-def render() -> str:
-    """Return the tables as Markdown."""
-    return "\n".join(
-        f"| {title} | Type | Meaning |\n| --- | --- | --- |\n"
-        + "".join(f"| `{row.name}` | {row.kind} | {row.meaning} |\n" for row in rows)
-        for title, rows in (("Which requests", MATCH), ("How often", HOW_OFTEN), ("What happens", WHAT))
-    )
-
-
-if __name__ == "__main__":
-    fill(sys.argv[1], BEGIN, render())

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.server.faults import reference
+from minibroker.control.reference import render_faults, replace_tables
 from minibroker.server.faults.fault import Fault, parse_faults
-from minibroker.server.faults.fields import replace_tables
+from minibroker.server.faults.fields import HOW_OFTEN, MATCH, WHAT
 
 PAGE = Path(__file__).parents[3] / "docs" / "faults.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -18,17 +18,17 @@ PROGRAMS = [code for language, code in BLOCKS if language == "python"]
 
 
 def test_the_tables_are_up_to_date() -> None:
-    assert replace_tables(TEXT, reference.BEGIN, reference.render()) == TEXT
+    assert replace_tables(TEXT, render_faults()) == TEXT, "run python -m minibroker.control.reference docs"
 
 
 def test_every_field_of_a_fault_has_a_row_and_no_row_is_left_over() -> None:
-    rows = (*reference.MATCH, *reference.HOW_OFTEN, *reference.WHAT)
+    rows = (*MATCH, *HOW_OFTEN, *WHAT)
     assert sorted(row.name for row in rows) == sorted(field.name for field in fields(Fault))
 
 
 def test_a_page_without_a_place_for_the_tables_is_refused() -> None:
     with pytest.raises(ValueError, match="no place for the tables"):
-        replace_tables("# Faults\n", reference.BEGIN, reference.render())
+        replace_tables("# Faults\n", render_faults())
 
 
 def test_the_files_on_the_page_are_faults() -> None:
