@@ -18,6 +18,7 @@ from minibroker.clock import Clock
 from minibroker.config.names import misspelling
 
 LOGGER: Final = "minibroker.support.advice"
+"""The name is public. It is that of the package in which this module was at first."""
 _logger: Final = logging.getLogger(LOGGER)
 _MAX_COMPARED_TOPICS: Final = 100
 """The maximum number of existing topics compared with a new name."""

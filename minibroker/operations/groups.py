@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from minibroker.cluster.errors import ConflictError, OperationError, is_the_callers, warn_caller
+from minibroker.cluster.partition import Partition
 from minibroker.cluster.routing.slices import Steps
 from minibroker.config.names import misspelling
 from minibroker.coordinators.groups.classic.group import Group, GroupState
@@ -209,10 +210,15 @@ def group_lag(services: Services, group_id: str) -> Steps[dict[TopicPartition, i
     for name, index in sorted(committed.keys() | assigned):
         partition = services.core.topics.find_partition(name, index)
         if partition is not None:
-            log = partition.log
-            lag[name, index] = max(0, log.high_watermark - committed.get((name, index), log.log_start_offset))
+            lag[name, index] = lag_behind(partition, committed.get((name, index)))
         yield
     return lag
+
+
+def lag_behind(partition: Partition, committed: int | None) -> int:
+    """Return the lag of a committed offset. Without one, the lag counts from the log start offset."""
+    log = partition.log
+    return max(0, log.high_watermark - (log.log_start_offset if committed is None else committed))
 
 
 async def wait_until_stable(

@@ -323,18 +323,9 @@ class Log(LocalLog):
         as in Kafka, the log drops its leader epochs. Otherwise this works like `append`.
         """
         base_offset = self.next_offset
-        segment = self._active
-        if (
-            segment.end + len(data) > self._byte_limit
-            or max_timestamp > self._roll_after
-            or last_offset > self._offset_limit
-            or segment.is_full
-            or self._epoch != NO_PARTITION_LEADER_EPOCH
-        ):
-            self._prepare_append(len(data), last_offset, max_timestamp, NO_PARTITION_LEADER_EPOCH, now_ms)
-            segment = self._active
+        self._prepare_append(len(data), last_offset, max_timestamp, NO_PARTITION_LEADER_EPOCH, now_ms)
         first = read_entry_header(data).last_offset  # An index entry for the set points to its first message.
-        segment.stage(data, base_offset, first, max_timestamp, offset_of_max_timestamp)
+        self._active.stage(data, base_offset, first, max_timestamp, offset_of_max_timestamp)
         self.next_offset = last_offset + 1
         return base_offset
 

@@ -270,7 +270,6 @@ def _describe_offsets(services: Services, group: AnyGroup) -> tuple[tuple[Offset
     for name, index in places[:MAX_ELEMENTS]:
         committed = group.offsets.get(name, index)
         partition = services.core.topics.find_partition(name, index)
-        log = None if partition is None else partition.log
         offset = None if committed is None else committed.offset
         views.append(
             OffsetView(
@@ -279,10 +278,8 @@ def _describe_offsets(services: Services, group: AnyGroup) -> tuple[tuple[Offset
                 committed=offset,
                 commit_timestamp=-1 if committed is None else committed.commit_timestamp,
                 pending=pending.get((name, index)),
-                high_watermark=None if log is None else log.high_watermark,
-                lag=None
-                if log is None
-                else max(0, log.high_watermark - (log.log_start_offset if offset is None else offset)),
+                high_watermark=None if partition is None else partition.log.high_watermark,
+                lag=None if partition is None else groups.lag_behind(partition, offset),
             )
         )
     return tuple(views), len(places)
