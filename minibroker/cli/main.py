@@ -179,7 +179,7 @@ async def _run_until(
         if options.registry:
             open_ports.append(("", broker.registry_url.partition("://")[2]))
         health.report_ports(open_ports)
-        print(f"minibroker ready: {_ready_text(broker, options)}", flush=True)  # noqa: T201 - programs wait for this line
+        print(f"minibroker ready: {_ready_text(broker, options)}", flush=True)  # noqa: T201 - programs wait for it
         kafka_lines.write_ready_lines(broker.services.core.cluster.first.id, _listener_addresses(broker))
         console.print_banner(_banner_rows(broker, options))
         for host in {host for host, _ in broker.asynchronous.advertised}:

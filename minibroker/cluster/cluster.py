@@ -373,7 +373,7 @@ class Cluster:
             self.topics.save()
             self._is_saved = True
         except OSError as error:  # The error is only logged, because the change still applies until the broker stops.
-            _logger.error("The leaders of partitions cannot be written down: %s", error)  # noqa: TRY400 - a disk error needs no traceback
+            _logger.error("The leaders of partitions cannot be written down: %s", error)  # noqa: TRY400 - no traceback
         return self._is_saved
 
     def _notify_moved(self) -> None:

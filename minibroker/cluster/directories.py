@@ -56,7 +56,7 @@ def mark(data_dir: str, name: str, topic_id: bytes, directories: Sequence[str]) 
     try:
         os.mkdir(marker)
     except OSError as error:
-        _logger.error("The deletion of %s may not outlast this run: %s", name, error)  # noqa: TRY400 - a disk error needs no traceback
+        _logger.error("The deletion of %s may not outlast this run: %s", name, error)  # noqa: TRY400 - no traceback
     return marker
 
 

@@ -151,7 +151,7 @@ class DynamicConfigs:
             self.broker.adopt_values_of(self._given.altered(self._run_time(self._first)))
         # The start-up configuration may have been edited, so the stored changes may no longer fit it.
         except ConfigError as error:
-            _logger.error("What was altered for brokers does not count: %s", error)  # noqa: TRY400 - the message is enough
+            _logger.error("What was altered for brokers does not count: %s", error)  # noqa: TRY400 - no traceback
             self.broker.adopt_values_of(self._given.altered(RunTime(_NOTHING, _NOTHING)))
 
     def _read(self) -> None:
@@ -172,7 +172,7 @@ class DynamicConfigs:
             else:
                 client_metrics.ClientMetricsConfig(texts)
         except ConfigError as error:
-            _logger.error("What was altered for %s does not count: %s", name, error)  # noqa: TRY400 - the message is enough
+            _logger.error("What was altered for %s does not count: %s", name, error)  # noqa: TRY400 - no traceback
             return False
         return True
 

@@ -98,6 +98,6 @@ def _run(flush: LogFlush) -> OSError | None:
     try:
         flush.run()
     except OSError as error:
-        _logger.error("%s cannot be forced to disk: %s", flush.directory, error)  # noqa: TRY400 - a disk error needs no traceback
+        _logger.error("%s cannot be forced to disk: %s", flush.directory, error)  # noqa: TRY400 - no traceback
         return error
     return None

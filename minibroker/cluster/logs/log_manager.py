@@ -316,7 +316,7 @@ class LogManager:
             if all_closed:
                 self._data_dir.mark_clean()
         except OSError as error:
-            _logger.error("%s", error)  # noqa: TRY400 - a disk error needs no traceback
+            _logger.error("%s", error)  # noqa: TRY400 - no traceback
 
     def prepare_missing_directories(self) -> list[Callable[[], None]]:
         """Return functions that create the directories of partitions that never held a record.
@@ -387,7 +387,7 @@ class LogManager:
         except (OSError, StorageError, DecodeError) as error:
             if complaint not in self._complaints:
                 self._complaints.add(complaint)
-                _logger.error(message, partition.directory, error)  # noqa: TRY400 - a disk error needs no traceback
+                _logger.error(message, partition.directory, error)  # noqa: TRY400 - no traceback
             return False
         self._complaints.discard(complaint)
         return True
@@ -538,4 +538,4 @@ def _unlink_and_log_errors(paths: list[str]) -> None:
         try:
             unlink_files([path])
         except OSError as error:
-            _logger.error("a deleted file cannot be removed: %s", error)  # noqa: TRY400 - a disk error needs no traceback
+            _logger.error("a deleted file cannot be removed: %s", error)  # noqa: TRY400 - no traceback

@@ -189,7 +189,7 @@ class ShareStateStore(PartitionLoader["_Replay"]):
                 records = [NewRecord(key, None, self.now_ms()) for key in batch]
                 self._ends[partition] = self._append(partition, records) + len(records) - 1
             except CoordinatorLogError as error:
-                _logger.error("share-partitions of deleted topics: %s", error)  # noqa: TRY400 - a disk error needs no traceback
+                _logger.error("share-partitions of deleted topics: %s", error)  # noqa: TRY400 - no traceback
                 errors.append(error)
                 return
             for key in batch:
@@ -238,7 +238,7 @@ class ShareStateStore(PartitionLoader["_Replay"]):
                 return None
             partition.log.advance_log_start_offset(oldest_snapshot)
         except MAPPED as error:
-            _logger.error("%s-%d cannot be pruned: %s", self.log.name, index, error)  # noqa: TRY400 - a disk error needs no traceback
+            _logger.error("%s-%d cannot be pruned: %s", self.log.name, index, error)  # noqa: TRY400 - no traceback
             return None
         return self._core.logs.save_moved_starts([partition])
 

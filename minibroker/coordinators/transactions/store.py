@@ -75,7 +75,7 @@ class TransactionStore(PartitionLoader["_Replay"]):
         except EncodeError:
             return ErrorCode.UNKNOWN_SERVER_ERROR
         except CoordinatorLogError as error:
-            _logger.error("transactional id %s: %s", transaction.transactional_id, error)  # noqa: TRY400 - a disk error needs no traceback
+            _logger.error("transactional id %s: %s", transaction.transactional_id, error)  # noqa: TRY400 - no traceback
             return error.client_code
         # Apply the state only after the append, because a state that could not be written must not take effect.
         self.keep(transaction)
@@ -112,7 +112,7 @@ class TransactionStore(PartitionLoader["_Replay"]):
                 if keys:
                     self.log.append(partition, [NewRecord(key, None, now_ms) for key in keys])
             except CoordinatorLogError as error:
-                _logger.error("expired transactional ids: %s", error)  # noqa: TRY400 - a disk error needs no traceback
+                _logger.error("expired transactional ids: %s", error)  # noqa: TRY400 - no traceback
                 errors.append(error)
                 return
             for key in keys:

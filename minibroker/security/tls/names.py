@@ -5,11 +5,14 @@ rules are those of KIP-371 (`SslPrincipalMapper`).
 """
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from minibroker_storage.installation_hints import missing_extra
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cryptography.x509 import NameAttribute
 
 _KEYWORDS: Final = {
@@ -49,23 +52,23 @@ def subject_of(certificate: bytes) -> str:
     except ImportError:
         raise missing_extra("The name in a client's certificate", "cryptography") from None
     subject = x509.load_der_x509_certificate(certificate).subject
-    return ",".join("+".join(map(_format_attribute, rdn)) for rdn in reversed(subject.rdns))
+    format_attribute = partial(_format_attribute, lambda attribute: x509.Name([attribute]).public_bytes())
+    return ",".join("+".join(map(format_attribute, rdn)) for rdn in reversed(subject.rdns))
 
 
-def _format_attribute(attribute: "NameAttribute[str | bytes]") -> str:
+def _format_attribute(
+    encode_name: "Callable[[NameAttribute[str | bytes]], bytes]", attribute: "NameAttribute[str | bytes]"
+) -> str:
     keyword = _KEYWORDS.get(attribute.oid.dotted_string)
     value = attribute.value
     if keyword is None or isinstance(value, bytes):
-        return f"{keyword or attribute.oid.dotted_string}=#{_encode_der(attribute).hex()}"
+        return f"{keyword or attribute.oid.dotted_string}=#{_value_in(encode_name(attribute)).hex()}"
     text = _ESCAPED.sub(r"\\\g<0>", value).replace("\0", "\\00")
     return f"{keyword}=" + _OUTER_BLANKS.sub(lambda blanks: "".join(f"\\{blank}" for blank in blanks[0]), text)
 
 
-def _encode_der(attribute: "NameAttribute[str | bytes]") -> bytes:
+def _value_in(data: bytes) -> bytes:
     """Return the encoded value, which follows the headers of a name, a set and a pair, and the encoded type."""
-    from cryptography import x509  # noqa: PLC0415 - as above
-
-    data = x509.Name([attribute]).public_bytes()
     for _ in range(3):
         data = data[_header_size(data) :]
     return data[_header_size(data) + data[1] :]  # The length of an object identifier always fits into one byte.

@@ -13,7 +13,6 @@ from minibroker.cluster.topics import Topic
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import PlainShape, Refusal, handles, topics_at
-from minibroker.server.requests.leader_hints import hint_of
 from minibroker.server.requests.produce.delayed import DelayedProduce
 from minibroker.server.requests.produce.partition_append import RefusedError, append, append_validated
 from minibroker.server.requests.produce.record_sets import (
@@ -261,5 +260,5 @@ def _add_leader_hints(response: ProduceResponse, call: Call) -> None:
         for outcome in topic_response.partition_responses:
             partition = topic.partition(outcome.index) if topic is not None else None
             if partition is not None and outcome.error_code == _NOT_LEADER:
-                outcome.current_leader = hint_of(partition, call, nodes)
+                outcome.current_leader = call.hint_of(partition, nodes)
     response.node_endpoints = list(nodes.values())

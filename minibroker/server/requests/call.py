@@ -3,10 +3,15 @@
 from typing import TYPE_CHECKING, Any
 
 from minibroker.cluster.core import Core
-from minibroker.cluster.node import Node
+from minibroker.cluster.node import NO_NODE, Node
+from minibroker.cluster.partition import Partition
 from minibroker.security.principals import Principal
 from minibroker.server.requests.session import Session
 from minibroker.server.services import Services
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker_protocol.messages import current_leader
 
 if TYPE_CHECKING:
     from minibroker.security.authorization.acls import Operation, ResourceType
@@ -72,6 +77,17 @@ class Call:
         """Return the (host, port) at which this client can reach a node."""
         advertised = self.session.advertised
         return advertised if node is self.session.node else node.address(self.session.listener, advertised)
+
+    def hint_of(
+        self, partition: Partition, endpoints: "dict[int, current_leader.NodeEndpoint]"
+    ) -> "current_leader.LeaderIdAndEpoch":
+        """Return the leader of a partition for a response, and add its address to `endpoints` by node id (KIP-951)."""
+        leader, epoch = partition.leader, partition.leader_epoch
+        if leader is None:
+            return current_leader.LeaderIdAndEpoch(leader_id=NO_NODE, leader_epoch=epoch)
+        host, port = self.address_of(leader)
+        endpoints[leader.id] = current_leader.NodeEndpoint(node_id=leader.id, host=host, port=port, rack=leader.rack)
+        return current_leader.LeaderIdAndEpoch(leader_id=leader.id, leader_epoch=epoch)
 
     def max_fetch_bytes(self, requested: int) -> int:
         """Return the maximum bytes of a fetch: as requested, or less because of the configuration or a quota."""

@@ -10,7 +10,6 @@ from minibroker.cluster.routing.slices import ForEach, catch_errors, then
 from minibroker.cluster.topics import Topic
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.server.requests.call import Call
-from minibroker.server.requests.leader_hints import hint_of
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.messages.current_leader import NodeEndpoint
@@ -230,7 +229,7 @@ class Reader:
             if data.error_code and data.error_code in _HINTED_ERRORS and self._call.api_version >= _FIRST_WITH_LEADERS:
                 partition = self._find_partition(key)
                 if partition is not None:
-                    data.current_leader = hint_of(partition, self._call, leaders)
+                    data.current_leader = self._call.hint_of(partition, leaders)
             last_topic = topics[-1] if topics else None
             if last_topic is not None and topic in (last_topic.topic, last_topic.topic_id):
                 last_topic.partitions.append(data)

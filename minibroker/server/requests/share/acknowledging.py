@@ -15,7 +15,6 @@ from minibroker.coordinators.share_partitions.sessions import (
 from minibroker.coordinators.share_state.state import SharePartitionKey
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
-from minibroker.server.requests.leader_hints import hint_of
 from minibroker.server.requests.requirements import check_right
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.current_leader import NodeEndpoint
@@ -64,7 +63,7 @@ def hint_leader(
         topic = call.core.topics.with_id(key[0])
         partition = None if topic is None else topic.partition(key[1])
         if partition is not None:
-            data.current_leader = hint_of(partition, call, leaders)
+            data.current_leader = call.hint_of(partition, leaders)
 
 
 def acknowledge(
