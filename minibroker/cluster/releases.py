@@ -30,7 +30,8 @@ _FEATURES: Final[Mapping[str, str]] = {
 }
 # fmt: on
 _UNSTABLE_FEATURES: Final[Mapping[str, str]] = {
-    features.METADATA_VERSION: "4.0: 7-26, 4.1: 7-29, 4.2: 7-30, 4.3: 7-31, 4.4: 7-34",
+    features.METADATA_VERSION: "3.8: 1-21, 3.9: 1-23, 4.0: 7-26, 4.1: 7-29, 4.2: 7-30, 4.3: 7-31, 4.4: 7-34",
+    features.TRANSACTION_VERSION: "3.9: 0-2",
     features.STREAMS_VERSION: "4.1: 0-1",
 }
 """The levels with `unstable.feature.versions.enable`. They do not change the levels of new clusters."""

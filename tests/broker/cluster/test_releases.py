@@ -2,6 +2,7 @@
 
 import socket
 import struct
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -89,6 +90,22 @@ def test_levels_of_features_that_a_release_still_designs_can_be_set_if_that_is_a
         features.finalize({"metadata.version": 29, "streams.version": 1})
         assert (features.level("metadata.version"), features.level("streams.version")) == (29, 1)
     assert "streams.version" not in release("4.1").features
+
+
+@pytest.mark.parametrize(
+    ("emulated", "levels"),
+    [
+        ("3.7", {"metadata.version": (1, 19)}),  # Its key has another name.
+        ("3.8", {"metadata.version": (1, 21)}),
+        ("3.9", {"metadata.version": (1, 23), "transaction.version": (0, 2), "kraft.version": (0, 1)}),
+    ],
+)
+def test_kafka_3_has_the_levels_that_it_still_designs(emulated: str, levels: Mapping[str, tuple[int, int]]) -> None:
+    """The levels are those of `BrokerFeatures.defaultSupportedFeatures`. None of them is that of a new cluster."""
+    features, stable = release(emulated, unstable_features=True).features, release(emulated).features
+    assert {name: (feature.first, feature.last) for name, feature in features.items()} == levels
+    assert features["metadata.version"].fresh == stable["metadata.version"].last
+    assert {feature.fresh for name, feature in features.items() if name != "metadata.version"} <= {0}
 
 
 @pytest.mark.parametrize("name", ["2.0", _FIRST_WITH_RANGE])
