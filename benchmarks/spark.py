@@ -259,11 +259,7 @@ def fill(spark: SparkSession, bootstrap: str, topic: str, case: Case, batch_byte
     frame = spark.range(case.records).select(
         f.lpad((number % 100_000_000).cast("string"), 8, "0").alias("key"), value.alias("value")
     )
-    options = {
-        "kafka.compression.type": case.codec,
-        "kafka.batch.size": str(batch_bytes),
-        "kafka.linger.ms": "50",
-    }
+    options = {"kafka.compression.type": case.codec, "kafka.batch.size": str(batch_bytes), "kafka.linger.ms": "50"}
     to_topic(frame, bootstrap, topic, options)
 
 

@@ -96,10 +96,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("kafka_brokers", "the number of brokers", default="1")
     parser.addini("kafka_registry", "serve a schema registry", type="bool", default=False)
     parser.addini(
-        "kafka_keep_schemas",
-        "keep the subjects of the schema registry between tests",
-        type="bool",
-        default=False,
+        "kafka_keep_schemas", "keep the subjects of the schema registry between tests", type="bool", default=False
     )
     parser.addini(
         "kafka_keep_topics",

@@ -72,9 +72,7 @@ def _join_librdkafka(servers: str, topic: str, group: str) -> tuple[float, float
 
 def _join_kafka_python(servers: str, topic: str, group: str) -> tuple[float, float]:
     from kafka import KafkaConsumer  # type: ignore[import-untyped]  # it has no types  # noqa: PLC0415 - as above
-    from kafka.consumer.subscription_state import (  # type: ignore[import-untyped]  # as above  # noqa: PLC0415
-        ConsumerRebalanceListener,
-    )
+    from kafka.consumer.subscription_state import ConsumerRebalanceListener  # type: ignore[import-untyped]  # as above  # noqa: PLC0415
 
     class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # its base has no types
         def on_partitions_revoked(self, revoked: object) -> None:
@@ -182,10 +180,7 @@ class _Group:
         follower, _ = _joined(reader)
         shares = struct.pack(">i", 2) + wire.string(leader) + struct.pack(">i", 0)
         shares += wire.string(follower) + struct.pack(">i", 0)
-        for connection, member, assignments in (
-            (first, leader, shares),
-            (second, follower, struct.pack(">i", 0)),
-        ):
+        for connection, member, assignments in ((first, leader, shares), (second, follower, struct.pack(">i", 0))):
             body = wire.string(name) + struct.pack(">i", generation) + wire.string(member) + assignments
             if error := connection.exchange(_SYNC_GROUP, 0, body).int16():
                 raise wire.WireError(f"SyncGroup was answered with error code {error}")

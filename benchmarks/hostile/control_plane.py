@@ -58,12 +58,7 @@ def get_packed_records(target: Target, size: int) -> Attack:
     return _get(f"/topics/{name}/records?limit=1")
 
 
-@case(
-    "control plane: GET /metrics of 5,000 topics, 9,000 read partitions",
-    5_000,
-    broker=_CONTROL,
-    alone=_ALONE,
-)
+@case("control plane: GET /metrics of 5,000 topics, 9,000 read partitions", 5_000, broker=_CONTROL, alone=_ALONE)
 def get_metrics(target: Target, size: int) -> Attack:
     target.topics(size)
     _committed(target, 9 * size // 5)

@@ -245,10 +245,7 @@ def sync_group(target: Target, size: int) -> Attack:
         for name in [joined.member_id, *target.names(size - 1)]
     ]
     request = SyncGroupRequest(
-        group_id=target.tag,
-        generation_id=joined.generation_id,
-        member_id=joined.member_id,
-        assignments=assignments,
+        group_id=target.tag, generation_id=joined.generation_id, member_id=joined.member_id, assignments=assignments
     )
     return sent((request, 1))
 

@@ -4,11 +4,7 @@ import uuid
 
 from benchmarks.hostile.case import Attack, Cases, Target, sent
 from minibroker_protocol.messages.streams_group import StreamsGroupDescribeRequest, TopicInfo
-from minibroker_protocol.messages.streams_group_heartbeat import (
-    StreamsGroupHeartbeatRequest,
-    Subtopology,
-    Topology,
-)
+from minibroker_protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology, Topology
 
 _CASES = Cases()
 case = _CASES.case

@@ -71,11 +71,7 @@ def _add_addresses(option: _AddArgument) -> None:
         help="be one of several brokers in processes of their own, which meet at this address, or at "
         "zookeeper://CONNECT: see docs/docker.md (repeatable)",
     )
-    option(
-        "--link",
-        metavar="HOST:PORT",
-        help="address for the other processes of --meet (default: a free port)",
-    )
+    option("--link", metavar="HOST:PORT", help="address for the other processes of --meet (default: a free port)")
     option(
         "--admin-api",
         **_REPEATABLE,

@@ -202,11 +202,7 @@ class Services:
         """The group coordinator, with committed offsets, created on first use."""
         self._move_misplaced()
         return groups_coordinator.GroupCoordinator(
-            self.core,
-            self.authorizer,
-            lambda: self.share_states,
-            self._forgotten_groups,
-            self.is_before,
+            self.core, self.authorizer, lambda: self.share_states, self._forgotten_groups, self.is_before
         )
 
     @property

@@ -53,12 +53,7 @@ class Client(ABC):
 
     @abstractmethod
     def produce(
-        self,
-        topic: str,
-        messages: Sequence[Message],
-        *,
-        compression: Compression = "none",
-        idempotent: bool = False,
+        self, topic: str, messages: Sequence[Message], *, compression: Compression = "none", idempotent: bool = False
     ) -> list[int]:
         """Produce in order with one producer; messages may be up to 4 MiB.
 

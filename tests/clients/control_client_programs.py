@@ -119,8 +119,7 @@ def java_packages() -> Path:
     """The folder of jars of JUnit, Spring and Kafka's client."""
     pom = RUNNERS / "java/pom.xml"
     return toolchains.build(
-        toolchains.place("runners-java", [pom]),
-        lambda made: or_skip(functools.partial(jars.from_maven, pom, made)),
+        toolchains.place("runners-java", [pom]), lambda made: or_skip(functools.partial(jars.from_maven, pom, made))
     )
 
 

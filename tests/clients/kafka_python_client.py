@@ -9,24 +9,11 @@ from typing import Any
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # it loads its schemas in a way that Python 3.11 deprecates
-    from kafka import (  # type: ignore[import-untyped]  # it ships no types
-        KafkaAdminClient,
-        KafkaConsumer,
-        KafkaProducer,
-        TopicPartition,
-    )
+    from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition  # type: ignore[import-untyped]  # it ships no types
     from kafka import errors as kafka_errors
     from kafka.net.inet import KafkaNetSocket  # type: ignore[import-untyped]  # it ships no types
 
-from tests.clients.contract import (
-    TIMEOUT,
-    Client,
-    Compression,
-    Isolation,
-    Message,
-    Record,
-    RefusedError,
-)
+from tests.clients.contract import TIMEOUT, Client, Compression, Isolation, Message, Record, RefusedError
 from tests.patience import eventually
 
 __all__ = [
@@ -103,12 +90,7 @@ class KafkaPython(Client):
     """Its producer is idempotent unless told otherwise; its network runs on a thread of its own."""
 
     def produce(
-        self,
-        topic: str,
-        messages: Sequence[Message],
-        *,
-        compression: Compression = "none",
-        idempotent: bool = False,
+        self, topic: str, messages: Sequence[Message], *, compression: Compression = "none", idempotent: bool = False
     ) -> list[int]:
         producer = KafkaProducer(
             bootstrap_servers=self.bootstrap,

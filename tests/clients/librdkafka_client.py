@@ -29,12 +29,7 @@ class Librdkafka(Client):
     """It needs a group's name even for partitions that it was assigned by hand, and then never joins that group."""
 
     def produce(
-        self,
-        topic: str,
-        messages: Sequence[Message],
-        *,
-        compression: Compression = "none",
-        idempotent: bool = False,
+        self, topic: str, messages: Sequence[Message], *, compression: Compression = "none", idempotent: bool = False
     ) -> list[int]:
         producer = Producer(
             {

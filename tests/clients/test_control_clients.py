@@ -65,11 +65,7 @@ def test_a_client_passes_its_tests_which_send_all_that_the_control_plane_takes(l
     python = f"{shlex.quote(sys.executable)} -m tests.clients.recorded_serve"
     serve.write_text(f'#!/bin/sh\nexec {python} "$@"\n')
     serve.chmod(0o755)
-    environment = {
-        **with_checkout(),
-        "MINIBROKER_COMMAND": str(serve),
-        CALLS: str(tmp_path / "calls"),
-    }
+    environment = {**with_checkout(), "MINIBROKER_COMMAND": str(serve), CALLS: str(tmp_path / "calls")}
     done = subprocess.run(
         command,
         cwd=tmp_path,

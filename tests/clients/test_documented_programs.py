@@ -46,11 +46,7 @@ def rust(folder: Path) -> Sequence[str]:
     ],
 )
 def test_the_program_that_is_shown_sends_its_record(
-    tmp_path: Path,
-    heading: str,
-    language: str,
-    suffix: str,
-    command: Callable[[Path], Sequence[str]],
+    tmp_path: Path, heading: str, language: str, suffix: str, command: Callable[[Path], Sequence[str]]
 ) -> None:
     (program,) = code(PAGE, heading, language)
     (tmp_path / f"main.{suffix}").write_text(program)

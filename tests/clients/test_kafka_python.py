@@ -58,10 +58,7 @@ def test_partitions_are_read_to_their_ends_with_room_for_less_than_two_batches(b
     producer.close()
     partitions = [TopicPartition(topic, partition) for partition in range(2)]
     consumer = KafkaConsumer(
-        bootstrap_servers=bootstrap,
-        auto_offset_reset="earliest",
-        consumer_timeout_ms=TIMEOUT_MS,
-        fetch_max_bytes=300,
+        bootstrap_servers=bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=TIMEOUT_MS, fetch_max_bytes=300
     )
     consumer.assign(partitions)
     received = [(record.partition, record.offset) for _, record in zip(range(40), consumer, strict=False)]

@@ -25,10 +25,7 @@ every_program = pytest.mark.parametrize("program", one_in(2, [KAFKAJS, FRANZ_GO]
 @pytest.fixture(scope="module")
 def config() -> Mapping[str, str]:
     """Short sessions are allowed, and the broker looks often for late transactions."""
-    return {
-        "group.min.session.timeout.ms": "500",
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
-    }
+    return {"group.min.session.timeout.ms": "500", "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
 
 
 @pytest.fixture

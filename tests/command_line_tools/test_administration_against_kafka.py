@@ -128,9 +128,7 @@ def _hide_changing_fields(line: str) -> list[str]:
 def test_the_quorum_is_described(comparison: Comparison, oracle: Oracle, bootstrap: str) -> None:
     tool = "kafka-metadata-quorum --bootstrap-server {B}"
     comparison.compare(
-        f"{tool} describe",
-        f"{tool} describe --status --replication",
-        f"{tool} describe --status --human-readable",
+        f"{tool} describe", f"{tool} describe --status --replication", f"{tool} describe --status --human-readable"
     )
     for option in ("--status", "--replication"):
         words = ("kafka-metadata-quorum", "--bootstrap-server", bootstrap, "describe", option)

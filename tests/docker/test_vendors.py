@@ -191,10 +191,7 @@ SEVERAL = {
     ("changed", "places"),
     [
         ({"KAFKA_NODE_ID": "3"}, ["1@kafka-1:9094", "2@kafka-2:9093", "3@kafka-3:9093"]),
-        (
-            {"KAFKA_NODE_ID": "4", "KAFKA_PROCESS_ROLES": "broker", "KAFKA_CONTROLLER_QUORUM_VOTERS": "9@c:1"},
-            ["9@c:1"],
-        ),
+        ({"KAFKA_NODE_ID": "4", "KAFKA_PROCESS_ROLES": "broker", "KAFKA_CONTROLLER_QUORUM_VOTERS": "9@c:1"}, ["9@c:1"]),
         (
             {
                 "KAFKA_CONTROLLER_QUORUM_VOTERS": "",

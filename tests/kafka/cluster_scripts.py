@@ -67,10 +67,7 @@ def topics_that_cannot_be_placed(world: ClusterWorld) -> None:
         placed(world.topic("uneven"), (1, 2), (3,)),
         placed(world.topic("none"), ()),
         CreatableTopic(
-            name=world.topic("both"),
-            num_partitions=1,
-            replication_factor=1,
-            assignments=placed("x", (1,)).assignments,
+            name=world.topic("both"), num_partitions=1, replication_factor=1, assignments=placed("x", (1,)).assignments
         ),
     )
     for each in wrong:

@@ -91,11 +91,7 @@ class ClusterWorld:
 
     @classmethod
     def transcript_of(
-        cls,
-        brokers: Brokers,
-        script: Callable[["ClusterWorld"], None],
-        name: str,
-        expected: list[Line] | None = None,
+        cls, brokers: Brokers, script: Callable[["ClusterWorld"], None], name: str, expected: list[Line] | None = None
     ) -> list[Line]:
         """The responses of a cluster to a script. It ends with the first unexpected one."""
         world = cls(brokers, name, expected)

@@ -307,10 +307,7 @@ class ConsumerWorld(World):
             for name, indexes in (places or {"t": [0]}).items()
         ]
         request = OffsetCommitRequest(
-            group_id=self.group_id,
-            generation_id_or_member_epoch=self._later(epoch),
-            member_id=member,
-            topics=topics,
+            group_id=self.group_id, generation_id_or_member_epoch=self._later(epoch), member_id=member, topics=topics
         )
         self.ask("admin", request, version)
 
@@ -318,10 +315,7 @@ class ConsumerWorld(World):
         """Ask for that offset."""
         topics = [OffsetFetchRequestTopics(name=self.topic("t"), partition_indexes=[0])]
         group = OffsetFetchRequestGroup(
-            group_id=self.group_id,
-            member_id=member,
-            member_epoch=self._later(epoch),
-            topics=topics,
+            group_id=self.group_id, member_id=member, member_epoch=self._later(epoch), topics=topics
         )
         self.ask("admin", OffsetFetchRequest(groups=[group]), version)
 

@@ -12,11 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from typing import Any, Final, Self, cast
 
-from minibroker_protocol.coordinator_records import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    decode_versioned,
-)
+from minibroker_protocol.coordinator_records import GroupMetadataKey, GroupMetadataValue, decode_versioned
 from minibroker_protocol.coordinator_records.group_metadata import read_group_key
 from minibroker_protocol.messages.groups import (
     DeleteGroupsRequest,
@@ -42,13 +38,7 @@ from tests.patience import PATIENCE_S
 _LASTING: Final = {"session_ms": int(PATIENCE_S * 1000), "rebalance_ms": int(PATIENCE_S * 1000)}
 """Timeouts that no member runs into, unless a script gives it shorter ones."""
 UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-_NOT_COMPARED: Final = {
-    "throttle_time_ms",
-    "node_id",
-    "host",
-    "port",
-    "current_state_timestamp",
-}
+_NOT_COMPARED: Final = {"throttle_time_ms", "node_id", "host", "port", "current_state_timestamp"}
 COMMITTED: Final = "committed"
 _OFFSETS: Final = "__consumer_offsets"
 _PAUSE_S: Final = 0.02

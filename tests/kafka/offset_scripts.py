@@ -3,12 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from minibroker_protocol.coordinator_records import (
-    OffsetCommitKey,
-    OffsetCommitValue,
-    decode_versioned,
-    read_group_key,
-)
+from minibroker_protocol.coordinator_records import OffsetCommitKey, OffsetCommitValue, decode_versioned, read_group_key
 from minibroker_protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -21,10 +16,7 @@ from minibroker_protocol.messages.offsets import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from minibroker_protocol.messages.topics import (
-    DeleteTopicsRequest,
-    DeleteTopicState,
-)
+from minibroker_protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from minibroker_protocol.records.header import BatchHeader
 from tests.broker.coordinators.groups import offset_requests as requests
 from tests.broker.coordinators.groups.member_requests import CHANGED

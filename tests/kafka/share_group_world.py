@@ -244,11 +244,7 @@ class ShareWorld(ConsumerWorld):
                 AcknowledgePartition(partition_index=index, acknowledgement_batches=_batches(ranges))
             )
         request = ShareAcknowledgeRequest(
-            group_id=self.group_id,
-            member_id=member,
-            share_session_epoch=epoch,
-            topics=list(topics.values()),
-            **fields,
+            group_id=self.group_id, member_id=member, share_session_epoch=epoch, topics=list(topics.values()), **fields
         )
         answer = self.client(member).ask(request, 2)
         self.note(label, answer)

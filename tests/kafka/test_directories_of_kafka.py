@@ -64,10 +64,7 @@ def left(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     after_the_stop = all_answers(kafka.bootstrap, NAMES)
     kafka.stop()
     copy_directory(kafka.data_dir, copies / "stopped")
-    return {
-        "killed": Left(copies / "killed", after_the_kill),
-        "stopped": Left(copies / "stopped", after_the_stop),
-    }
+    return {"killed": Left(copies / "killed", after_the_kill), "stopped": Left(copies / "stopped", after_the_stop)}
 
 
 @pytest.fixture(scope="module")

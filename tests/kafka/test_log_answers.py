@@ -50,12 +50,7 @@ class Side(NamedTuple):
         """Error, bytes and aborted transactions of each partition, read from its start."""
         places = [(name, index, 0) for index in range(PARTITIONS)]
         request = fetch_request(
-            *places,
-            max_wait_ms=0,
-            min_bytes=0,
-            max_bytes=whole,
-            partition_max_bytes=part,
-            isolation_level=isolation,
+            *places, max_wait_ms=0, min_bytes=0, max_bytes=whole, partition_max_bytes=part, isolation_level=isolation
         )
         (topic,) = self.client.ask(request, version).responses
         found = sorted(topic.partitions, key=lambda each: each.partition_index)

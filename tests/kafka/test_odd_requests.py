@@ -22,10 +22,7 @@ from minibroker_protocol.messages.offsets import (
     OffsetFetchRequestTopic,
 )
 from minibroker_protocol.messages.produce import ProduceRequest
-from minibroker_protocol.messages.reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ElectLeadersRequest,
-)
+from minibroker_protocol.messages.reassignments import AlterPartitionReassignmentsRequest, ElectLeadersRequest
 from minibroker_protocol.messages.topics import (
     CreatableTopic,
     CreatePartitionsRequest,

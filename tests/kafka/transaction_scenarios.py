@@ -130,19 +130,9 @@ def batches_of_brokers(stage: Stage) -> Answers:
         assert ended.commit() == 0
         settled(stage, ended)
         assert opened.add(stage.place()) == [0]
-        for mistake, producer in (
-            ("idle", idle),
-            ("ended", ended),
-            ("opened", opened),
-            *mistaken(stage, opened),
-        ):
+        for mistake, producer in (("idle", idle), ("ended", ended), ("opened", opened), *mistaken(stage, opened)):
             for verify_only in (True, False):
-                for places in (
-                    [stage.place()],
-                    [stage.place(1)],
-                    [("nowhere", 0)],
-                    [("__consumer_offsets", 0)],
-                ):
+                for places in ([stage.place()], [stage.place(1)], [("nowhere", 0)], [("__consumer_offsets", 0)]):
                     response = stage.broker.ask(_batched((producer, verify_only, places)), version)
                     answers.append((version, mistake, verify_only, places, response.error_code, *_outcomes(response)))
         one, other = stage.producer(), stage.producer()
@@ -287,10 +277,7 @@ def _writes(stage: Stage, version: int) -> Iterator[tuple[Any, ...]]:
 
 def lists(stage: Stage) -> Answers:
     """ListTransactions with every filter, and what DescribeTransactions does not know."""
-    answers: Answers = [
-        ("unknown", stage.described(stage.named())),
-        ("empty", stage.described("")),
-    ]
+    answers: Answers = [("unknown", stage.described(stage.named())), ("empty", stage.described(""))]
     producers = {state: _in_state(stage, state) for state in STATES}
     for producer in producers.values():
         settled(stage, producer)

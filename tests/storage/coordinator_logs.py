@@ -98,8 +98,7 @@ def _records_of_the_newer_protocol() -> list[KeyAndValue]:
         "server_assignor": "range",
     }
     classic = consumer_groups.ClassicMemberMetadata(
-        session_timeout_ms=10,
-        supported_protocols=[consumer_groups.ClassicProtocol(name="range", metadata=b"\x00\xff")],
+        session_timeout_ms=10, supported_protocols=[consumer_groups.ClassicProtocol(name="range", metadata=b"\x00\xff")]
     )
     current: dict[str, Any] = {"member_epoch": 4, "previous_member_epoch": 3, "state": 1}
     record = partial(record_and_tombstone, consumer_groups)

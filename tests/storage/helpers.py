@@ -127,11 +127,7 @@ def stage_messages(log: Log, data: bytearray | memoryview, timestamp: int, at: i
     """Stage a message set in which the message number `at` is the first one with the largest timestamp."""
     base, last = log.next_offset, [batch.header.last_offset for batch in iter_batches(data)][-1]
     offset = log.append_message_set(
-        memoryview(data),
-        last_offset=last,
-        max_timestamp=timestamp,
-        offset_of_max_timestamp=base + at,
-        now_ms=now_ms,
+        memoryview(data), last_offset=last, max_timestamp=timestamp, offset_of_max_timestamp=base + at, now_ms=now_ms
     )
     assert offset == base
     return base

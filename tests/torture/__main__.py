@@ -122,11 +122,7 @@ def copies(options: argparse.Namespace) -> None:
             say(f"{program.name} is skipped: {reason}")
             continue
         make = partial(
-            CopyCampaign,
-            program=program,
-            bootstrap=options.bootstrap,
-            keep_crashed=True,
-            on_round=on_round(options),
+            CopyCampaign, program=program, bootstrap=options.bootstrap, keep_crashed=True, on_round=on_round(options)
         )
         repeat(options, "copies", "kills", 100, 20, make)
 

@@ -32,11 +32,7 @@ from tests.torture.copies import DOOMED, Turns, copy_of
 
 FENCED: Final = 3
 DISPLACED: Final = 4
-_FENCED_BY: Final = {
-    KafkaError._FENCED,
-    KafkaError.PRODUCER_FENCED,
-    KafkaError.INVALID_PRODUCER_EPOCH,
-}
+_FENCED_BY: Final = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 # A consumer has no other fatal error than that its instance id is another one's, and names it in the text alone.
 _DISPLACED_BY: Final = {KafkaError._FATAL, KafkaError.FENCED_INSTANCE_ID}
 _CALL_S: Final = 5.0
@@ -74,12 +70,7 @@ class Copier:
         self._turns = Turns()
         common = {"bootstrap.servers": bootstrap, "client.id": transactional_id, **_QUICK}
         self._producer = Producer(
-            {
-                **common,
-                "transactional.id": transactional_id,
-                "transaction.timeout.ms": transaction_ms,
-                "linger.ms": 0,
-            }
+            {**common, "transactional.id": transactional_id, "transaction.timeout.ms": transaction_ms, "linger.ms": 0}
         )
         options = {
             "group.id": group,

@@ -12,15 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import (
-    AcknowledgeType,
-    Consumer,
-    KafkaException,
-    Message,
-    Producer,
-    ShareConsumer,
-    TopicPartition,
-)
+from confluent_kafka import AcknowledgeType, Consumer, KafkaException, Message, Producer, ShareConsumer, TopicPartition
 
 from tests.broker.operations.members import group_from_the_start
 from tests.clients.broker_process import BrokerProcess

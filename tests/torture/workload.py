@@ -12,12 +12,7 @@ from minibroker_protocol.records.record import NewRecord
 MAGIC_V0, MAGIC_V1, MAGIC_V2 = range(3)
 NO_TIMESTAMP: Final = -1
 
-_LEGACY_CODECS: Final = (
-    CompressionCodec.NONE,
-    CompressionCodec.GZIP,
-    CompressionCodec.SNAPPY,
-    CompressionCodec.LZ4,
-)
+_LEGACY_CODECS: Final = (CompressionCodec.NONE, CompressionCodec.GZIP, CompressionCodec.SNAPPY, CompressionCodec.LZ4)
 _KEYS: Final = [b"key-%d" % number for number in range(16)]
 _NOISE: Final = random.Random(0).randbytes(1 << 20)
 
@@ -98,9 +93,7 @@ TOPICS: Final = (
         most_records=20,
     ),
     Topic(
-        "retained",
-        2,
-        {"retention.bytes": "30000", "segment.bytes": "10000", "segment.index.bytes": "120", **_DENSE},
+        "retained", 2, {"retention.bytes": "30000", "segment.bytes": "10000", "segment.index.bytes": "120", **_DENSE}
     ),
     Topic("trimmed", 1, {"segment.bytes": "20000", "segment.index.bytes": "600", **_DENSE}, is_trimmed=True),
     Topic("flushed", 1, {"flush.messages": "1", "segment.bytes": "40000", "segment.index.bytes": "600", **_DENSE}),
@@ -111,12 +104,7 @@ TOPICS: Final = (
         most_records=5,
         most_bytes=60_000,
     ),
-    Topic(
-        "raised",
-        1,
-        {"segment.bytes": "30000", "segment.index.bytes": "600", **_DENSE},
-        feed=(MAGIC_V0, MAGIC_V1),
-    ),
+    Topic("raised", 1, {"segment.bytes": "30000", "segment.index.bytes": "600", **_DENSE}, feed=(MAGIC_V0, MAGIC_V1)),
     Topic(
         "old-1",
         1,

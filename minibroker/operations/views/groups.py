@@ -235,11 +235,7 @@ def _describe_member(services: Services, group: AnyGroup, described: groups.Memb
         )
     if isinstance(member, ShareMember):
         assert isinstance(group, ShareGroup)
-        return make(
-            epoch=member.epoch,
-            state=MemberState.STABLE.name,
-            subscribed_topics=tuple(sorted(member.topics)),
-        )
+        return make(epoch=member.epoch, state=MemberState.STABLE.name, subscribed_topics=tuple(sorted(member.topics)))
     assert isinstance(group, StreamsGroup)
     revoking = partitions_of_tasks(group, member.revoking.without_epochs(), services.core.topics)
     return make(

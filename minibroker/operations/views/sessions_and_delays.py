@@ -85,9 +85,7 @@ def _collect_sessions(services: Services) -> Steps[tuple[FetchSessionView, ...]]
 def _describe_session(services: Services, node: Node, session: FetchSession) -> FetchSessionView:
     partitions = [
         CachedPartitionView(
-            key if isinstance(key, str) else _find_topic_name(services, key),
-            index,
-            cached.request.fetch_offset,
+            key if isinstance(key, str) else _find_topic_name(services, key), index, cached.request.fetch_offset
         )
         for (key, index), cached in islice(session.partitions.items(), _MAX_PARTITIONS)
     ]

@@ -59,10 +59,7 @@ def describe_acls(request: DescribeAclsRequest, call: Call) -> DescribeAclsRespo
     for acl in authorizer.find(_filter_of(request)):
         descriptions.setdefault(acl[:3], []).append(
             AclDescription(
-                principal=acl.principal,
-                host=acl.host,
-                operation=acl.operation,
-                permission_type=acl.permission_type,
+                principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission_type
             )
         )
     resources = [

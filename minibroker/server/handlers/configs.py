@@ -188,10 +188,7 @@ def _is_described(kind: int, call: Call) -> bool:
 def _build_rows(config: ConfigValues, is_read_only: Callable[[str], bool] = lambda _: False) -> Rows:
     return [
         _build_row(
-            entry,
-            config.keys[entry.name],
-            config.value_synonyms(entry.name),
-            is_read_only=is_read_only(entry.name),
+            entry, config.keys[entry.name], config.value_synonyms(entry.name), is_read_only=is_read_only(entry.name)
         )
         for entry in config.entries()
     ]

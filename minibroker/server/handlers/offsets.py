@@ -8,13 +8,7 @@ from typing import Any, Final, TypeVar
 from minibroker.cluster.routing.slices import ForEach, Served, then
 from minibroker.cluster.topics import resolve_topic_ids
 from minibroker.coordinators.groups.classic.group import CONSUMER, Group, GroupState
-from minibroker.coordinators.groups.commits import (
-    Outcomes,
-    check_member,
-    commit,
-    commit_response,
-    merge_outcomes,
-)
+from minibroker.coordinators.groups.commits import Outcomes, check_member, commit, commit_response, merge_outcomes
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.modern.group import GroupRefusedError
 from minibroker.coordinators.groups.offsets import GroupOffsets

@@ -226,8 +226,7 @@ def _elect(name: str, index: int, call: Call, *, unclean: bool) -> PartitionResu
     if call.core.cluster.elect_leader(partition, unclean=unclean):
         return PartitionResult(partition_id=index, error_code=ErrorCode.NONE, error_message=None)
     return _build_result(
-        index,
-        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if unclean else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+        index, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if unclean else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     )
 
 

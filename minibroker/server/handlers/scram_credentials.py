@@ -36,11 +36,7 @@ from minibroker_protocol.messages.scram_credentials import (
 )
 
 
-@handles(
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
-    needs=on_cluster(Operation.DESCRIBE),
-    refusal=Refusal(everywhere=True),
-)
+@handles(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, needs=on_cluster(Operation.DESCRIBE), refusal=Refusal(everywhere=True))
 def describe_user_scram_credentials(
     request: DescribeUserScramCredentialsRequest, call: Call
 ) -> DescribeUserScramCredentialsResponse:

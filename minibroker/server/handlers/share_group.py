@@ -363,10 +363,7 @@ def delete_share_group_offsets(
 def _build_delete_response(outcomes: Mapping[str, Outcome], call: Call) -> DeleteShareGroupOffsetsResponse:
     responses = [
         DeleteShareGroupOffsetsResponseTopic(
-            topic_name=name,
-            topic_id=_topic_id(name, call),
-            error_code=outcome.code,
-            error_message=outcome.message,
+            topic_name=name, topic_id=_topic_id(name, call), error_code=outcome.code, error_message=outcome.message
         )
         for name, outcome in outcomes.items()
     ]

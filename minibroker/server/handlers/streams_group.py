@@ -172,9 +172,7 @@ def _describe_offsets(reported: TaskOffsets) -> list[TaskOffset]:
 
 def _describe_assignment(tasks: Tasks) -> Assignment:
     return Assignment(
-        active_tasks=task_ids(tasks.active),
-        standby_tasks=task_ids(tasks.standby),
-        warmup_tasks=task_ids(tasks.warmup),
+        active_tasks=task_ids(tasks.active), standby_tasks=task_ids(tasks.standby), warmup_tasks=task_ids(tasks.warmup)
     )
 
 

@@ -205,10 +205,7 @@ def _regex_error(request: StreamsGroupHeartbeatRequest) -> str | None:
 def _field_error(request: StreamsGroupHeartbeatRequest) -> str | None:
     """Return an error for any other field except tasks and topologies."""
     blank = find_blank_field(
-        MemberId=request.member_id,
-        GroupId=request.group_id,
-        InstanceId=request.instance_id,
-        RackId=request.rack_id,
+        MemberId=request.member_id, GroupId=request.group_id, InstanceId=request.instance_id, RackId=request.rack_id
     )
     if blank is not None:
         return blank

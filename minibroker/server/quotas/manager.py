@@ -10,14 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from minibroker.server.quotas.entities import (
-    CONNECTION,
-    FETCH,
-    MUTATION,
-    PRODUCE,
-    REQUEST,
-    QuotaTable,
-)
+from minibroker.server.quotas.entities import CONNECTION, FETCH, MUTATION, PRODUCE, REQUEST, QuotaTable
 from minibroker.server.quotas.rates import Rate, TokenBucket
 from minibroker_protocol.codec import Splices, encode
 

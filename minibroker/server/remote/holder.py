@@ -20,14 +20,7 @@ from minibroker.server.connection import Connection
 from minibroker.server.connection_quotas import ConnectionPermit, ConnectionQuotas
 from minibroker.server.node_listener import NodeListener, cannot_listen
 from minibroker.server.remote import link
-from minibroker.server.remote.link import (
-    ClusterState,
-    Connect,
-    Endpoint,
-    LinkError,
-    Register,
-    RegistrationError,
-)
+from minibroker.server.remote.link import ClusterState, Connect, Endpoint, LinkError, Register, RegistrationError
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_storage.files import read_file
 

@@ -13,14 +13,7 @@ from typing import Any, Final, cast
 
 from minibroker.cluster.fetch_sessions import FINAL_EPOCH, NO_SESSION
 from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
-from minibroker.cluster.routing.outcomes import (
-    Answer,
-    Channel,
-    DelayedResponse,
-    Outcome,
-    Waiting,
-    make_answer,
-)
+from minibroker.cluster.routing.outcomes import Answer, Channel, DelayedResponse, Outcome, Waiting, make_answer
 from minibroker.cluster.routing.routes import RefusedRequestError, UnservedRequestError
 from minibroker.cluster.routing.slices import ForEach, Work, catch_errors, is_work, then
 from minibroker.server.requests.call import Call

@@ -167,10 +167,7 @@ class _Planner(NamedTuple):
         """Return the first response list with error codes, and the first request list, from which it is built."""
         if isinstance(request, WireType):
             return None
-        source = next(
-            (child for child in fields_of(request) if child.is_array and self.version in child.present),
-            None,
-        )
+        source = next((child for child in fields_of(request) if child.is_array and self.version in child.present), None)
         field = next((child for child in fields if child.is_array and self._has_code(child.kind)), None)
         if source is None or field is None:
             return None

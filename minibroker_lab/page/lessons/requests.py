@@ -130,12 +130,7 @@ PRODUCING: Final = (
         "Set `compression.type` to `zstd`, and give the records similar values.",
         _check_compressed,
     ),
-    Goal(
-        "unacknowledged",
-        "Write a record without waiting for the broker.",
-        "Set `acks` to 0.",
-        _check_unacknowledged,
-    ),
+    Goal("unacknowledged", "Write a record without waiting for the broker.", "Set `acks` to 0.", _check_unacknowledged),
 )
 
 

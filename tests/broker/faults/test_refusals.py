@@ -27,10 +27,7 @@ from minibroker_protocol.messages.offsets import (
     OffsetFetchRequestTopics,
 )
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from minibroker_protocol.messages.topics import (
-    DeleteTopicsRequest,
-    DeleteTopicState,
-)
+from minibroker_protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from minibroker_protocol.messages.transactions import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from tests.broker.faults.tapped import Tapped
 from tests.broker.harness import batch, create_request, fetch_request, produce_request
@@ -274,11 +271,7 @@ def test_faults_hit_in_the_order_in_which_they_were_added(tapped: Tapped) -> Non
     second = tapped.fault(error="COORDINATOR_NOT_AVAILABLE", nth=2)
     beat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
     codes = [tapped.ask(beat, 3).error_code for _ in range(3)]
-    assert codes == [
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.UNKNOWN_MEMBER_ID,
-    ]
+    assert codes == [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.UNKNOWN_MEMBER_ID]
     assert (first.fired, second.fired) == (1, 1)
 
 

@@ -72,10 +72,7 @@ def test_a_rule_is_made_once(version: int, guarded: Harness) -> None:
                 "principal name)"
             ),
         ),
-        (
-            {"resource_type": 4, "resource_name": "*"},
-            "The only valid name for the CLUSTER resource is kafka-cluster",
-        ),
+        ({"resource_type": 4, "resource_name": "*"}, "The only valid name for the CLUSTER resource is kafka-cluster"),
     ],
 )
 def test_a_rule_that_cannot_be_is_refused_in_kafkas_words(
@@ -87,8 +84,7 @@ def test_a_rule_that_cannot_be_is_refused_in_kafkas_words(
 
 
 @pytest.mark.parametrize(
-    "fields",
-    [{"resource_type": 1}, {"resource_pattern_type": 1}, {"resource_pattern_type": 2}, {"operation": 1}],
+    "fields", [{"resource_type": 1}, {"resource_pattern_type": 1}, {"resource_pattern_type": 2}, {"operation": 1}]
 )
 def test_a_filters_number_spoils_the_whole_request(fields: dict[str, Any], guarded: Harness) -> None:
     results = create(guarded, creation(), creation(**fields))

@@ -12,8 +12,7 @@ LIMIT = {"producer_byte_rate": 1000.0}
 
 @pytest.mark.parametrize("version", [0, 1])
 @pytest.mark.parametrize(
-    "entity",
-    [{"user": "u"}, {"user": None}, {"client-id": "c"}, {"client-id": None}, {"user": "u", "client-id": None}],
+    "entity", [{"user": "u"}, {"user": None}, {"client-id": "c"}, {"client-id": None}, {"user": "u", "client-id": None}]
 )
 def test_a_limit_is_there_once_it_is_set(version: int, entity: dict[str, str | None], harness: Harness) -> None:
     (result,) = harness.ask(alter_request((entity, LIMIT)), version).entries

@@ -112,11 +112,7 @@ def test_unknown_ids_are_told_as_such_in_the_order_asked(harness: Harness) -> No
     Producer(harness)
     assert [
         (transaction.transactional_id, transaction.error_code) for transaction in states(harness, "x", "mine", "")
-    ] == [
-        ("x", ErrorCode.TRANSACTIONAL_ID_NOT_FOUND),
-        ("mine", 0),
-        ("", ErrorCode.INVALID_REQUEST),
-    ]
+    ] == [("x", ErrorCode.TRANSACTIONAL_ID_NOT_FOUND), ("mine", 0), ("", ErrorCode.INVALID_REQUEST)]
     assert states(harness) == []
 
 

@@ -21,11 +21,7 @@ from minibroker_protocol.messages.groups import (
 )
 from minibroker_protocol.messages.metadata import MetadataRequest
 from tests.broker.coordinators.groups.driver import Members
-from tests.broker.coordinators.groups.member_requests import (
-    RANGE,
-    SESSION_MS,
-    join_request,
-)
+from tests.broker.coordinators.groups.member_requests import RANGE, SESSION_MS, join_request
 from tests.broker.harness import ADVERTISED, Configured, Harness, bytes_of, frame_of, response_of
 
 

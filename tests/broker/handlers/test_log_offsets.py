@@ -397,9 +397,7 @@ def test_whole_segments_go_at_once(configured: Configured) -> None:
     assert values_in(harness.fetch_one(segments[2] + 1).records)[0][0] == segments[2] + 1
 
 
-def test_what_is_too_old_waits_for_the_next_round_of_retention(
-    configured: Configured,
-) -> None:
+def test_what_is_too_old_waits_for_the_next_round_of_retention(configured: Configured) -> None:
     harness = configured({"log.segment.bytes": "200", "log.retention.ms": "1000"})
     fill(harness)
     harness.clock.advance(5_000)

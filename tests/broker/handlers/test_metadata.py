@@ -157,9 +157,7 @@ def test_no_topic_is_created_on_demand_when_the_broker_is_told_not_to(configured
     assert harness.core.topics.get("new") is None
 
 
-def test_topics_on_demand_have_the_configured_number_of_partitions(
-    configured: Configured,
-) -> None:
+def test_topics_on_demand_have_the_configured_number_of_partitions(configured: Configured) -> None:
     harness = configured({"num.partitions": "3"})
     assert len(one(metadata(harness, "new", create=True)).partitions) == 3
 

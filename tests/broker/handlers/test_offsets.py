@@ -59,9 +59,7 @@ def test_a_group_may_have_an_empty_name(harness: Harness) -> None:
     assert offsets_of(harness, "") == {T0: 7}
 
 
-def test_metadata_may_be_as_long_as_the_configuration_says_in_javas_characters(
-    configured: Configured,
-) -> None:
+def test_metadata_may_be_as_long_as_the_configuration_says_in_javas_characters(configured: Configured) -> None:
     harness = configured({"offset.metadata.max.bytes": "4"})
     too_large = {T0: int(ErrorCode.OFFSET_METADATA_TOO_LARGE)}
     assert commit(harness, {T0: 1}, metadata="four") == {T0: 0}

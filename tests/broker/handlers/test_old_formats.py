@@ -18,11 +18,7 @@ from tests.broker.harness import Harness, batch, bytes_in, values_in
 
 OLD_CODECS = [CompressionCodec.NONE, CompressionCodec.GZIP, CompressionCodec.SNAPPY, CompressionCodec.LZ4]
 NOW = 1_700_000_000_000
-SAMPLE = [
-    NewRecord(b"k1", b"v1", NOW + 1),
-    NewRecord(None, b"v2", NOW + 3),
-    NewRecord(b"k3", None, NOW + 2),
-]
+SAMPLE = [NewRecord(b"k1", b"v1", NOW + 1), NewRecord(None, b"v2", NOW + 3), NewRecord(b"k3", None, NOW + 2)]
 
 
 @pytest.fixture

@@ -77,11 +77,7 @@ def test_what_is_stored_is_no_password(harness: Harness) -> None:
         (upsertion(iterations=4095), ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"),
         (upsertion(iterations=16385), ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"),
         (deletion(mechanism=3), ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"),
-        (
-            deletion("nobody"),
-            ErrorCode.RESOURCE_NOT_FOUND,
-            "Attempt to delete a user credential that does not exist",
-        ),
+        (deletion("nobody"), ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"),
     ],
 )
 def test_a_change_that_cannot_be_has_an_error_and_others_are_made(

@@ -526,9 +526,7 @@ def test_a_slow_request_is_logged(slow: Tapped, caplog: pytest.LogCaptureFixture
     slow.fault(api="Produce", delay_ms=101, times=1)
     slow.start_asking(produce_request(batch(b"a")), 9)
     slow.clock.advance(101)
-    assert caplog.messages == [
-        "Slow request: Produce v9 from test 127.0.0.1:9092-127.0.0.1:51234 took 101.0 ms",
-    ]
+    assert caplog.messages == ["Slow request: Produce v9 from test 127.0.0.1:9092-127.0.0.1:51234 took 101.0 ms"]
 
 
 def test_a_fetch_that_waits_for_records_is_not_slow(slow: Tapped, caplog: pytest.LogCaptureFixture) -> None:

@@ -5,13 +5,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from confluent_kafka import Consumer, Message, ShareConsumer
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it names no exports
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType  # type: ignore[attr-defined]  # it names no exports
 
 from minibroker import Broker
 from tests.patience import PATIENCE_S

@@ -25,15 +25,7 @@ from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from minibroker_protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minibroker_protocol.schema import schema_of
-from tests.broker.harness import (
-    Harness,
-    batch,
-    bytes_of,
-    fetch_request,
-    frame_of,
-    produce_request,
-    response_of,
-)
+from tests.broker.harness import Harness, batch, bytes_of, fetch_request, frame_of, produce_request, response_of
 from tests.protocol.message_strategies import message_class, messages
 from tests.sweeps import few_examples
 

@@ -273,10 +273,7 @@ def test_a_key_may_have_a_password_and_stand_in_the_configuration_itself(
         "ssl.keystore.certificate.chain": Path(certificates.server_certificate).read_text(),
         "ssl.key.password": "key secret",
     }
-    with (
-        Broker(listeners="SSL://127.0.0.1:0", config=config) as broker,
-        TlsClient(broker.address, context) as client,
-    ):
+    with Broker(listeners="SSL://127.0.0.1:0", config=config) as broker, TlsClient(broker.address, context) as client:
         assert client.ask(METADATA, 9).brokers
     for wrong in ({**config, "ssl.key.password": "x"}, {k: v for k, v in config.items() if k != "ssl.key.password"}):
         with pytest.raises(ValueError, match=r"Is ssl\.key\.password right"):

@@ -27,8 +27,7 @@ def create(harness: Harness, *renewers: str, call: Call | None = None, **fields:
     """Create a token of alice or of the caller."""
     given: dict[str, Any] = {"max_lifetime_ms": -1, **fields}
     request = CreateDelegationTokenRequest(
-        renewers=[CreatableRenewers(principal_type=USER, principal_name=name) for name in renewers],
-        **given,
+        renewers=[CreatableRenewers(principal_type=USER, principal_name=name) for name in renewers], **given
     )
     response = create_token(request, call or call_of(harness))
     assert isinstance(response, CreateDelegationTokenResponse)

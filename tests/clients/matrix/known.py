@@ -37,6 +37,6 @@ GIVES_UP_LATE: Final[dict[tuple[str, str], str]] = {
 
 UNSTEADY: Final[dict[tuple[str, str], str]] = {
     ("aiokafka-0.7", "group-rebalance"): "its stop() waits for ever when OffsetFetch is answered at the same moment: "
-    "asyncio.wait_for drops the cancellation before Python 3.12, on Kafka as well",
+    "asyncio.wait_for drops the cancellation before Python 3.12, on Kafka as well"
 }
 """By driver and check: what passes nearly always, and is recorded, but does not end every time."""

@@ -3,11 +3,7 @@
 import asyncio
 from typing import Any
 
-from aiokafka import (  # type: ignore[import-untyped]  # no types
-    AIOKafkaConsumer,
-    ConsumerRebalanceListener,
-    TopicPartition,
-)
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition  # type: ignore[import-untyped]  # no types
 from aiokafka.errors import KafkaError  # type: ignore[import-untyped]  # no types
 from aiokafka.structs import OffsetAndMetadata  # type: ignore[import-untyped]  # no types
 

@@ -32,9 +32,7 @@ class Member:
         if options["rack"] is not None:
             configuration["client_rack"] = options["rack"]
         if options["strategy"] == "cooperative":
-            from kafka.coordinator.assignors.cooperative_sticky import (  # type: ignore[import-untyped] # noqa: PLC0415 - not in all
-                CooperativeStickyAssignor,
-            )
+            from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor  # type: ignore[import-untyped] # noqa: PLC0415 - not in all
 
             configuration["partition_assignment_strategy"] = [CooperativeStickyAssignor]
         self._consumer = kafka.KafkaConsumer(**configuration)

@@ -22,11 +22,7 @@ def main() -> int:
     option("--lanes", type=int, default=2, metavar="N", help="JVMs at the same time (default: %(default)s)")
     option("--directory", type=Path, default=DIRECTORY, metavar="DIR", help="for the results (default: %(default)s)")
     option("--on-kafka", action="store_true", help="leave Kafka's brokers in their place, to compare")
-    option(
-        "--confirm",
-        action="store_true",
-        help="run on Kafka what not-applicable.txt has without INSIDE-KAFKA",
-    )
+    option("--confirm", action="store_true", help="run on Kafka what not-applicable.txt has without INSIDE-KAFKA")
     option("--again", action="store_true", help="repeat the classes in which unlisted tests have failed")
     option("--record", action="store_true", help="run nothing; record the results for docs/compatibility.md")
     options = parser.parse_args()

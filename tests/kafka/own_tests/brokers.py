@@ -45,10 +45,7 @@ SCRATCH: Final = "MINIBROKER_OWN_TESTS_SCRATCH"
 """The environment's name for the folder of the data directories."""
 _NOT_LOADED: Final = ("cli", "control", "pytest_plugin", "__main__")
 """Modules of `minibroker` that no broker of these tests uses."""
-_NOT_IN_KAFKA: Final = {
-    "minibroker.client.workarounds.enable": "false",
-    "minibroker.replication.factor.strict": "true",
-}
+_NOT_IN_KAFKA: Final = {"minibroker.client.workarounds.enable": "false", "minibroker.replication.factor.strict": "true"}
 """The configuration with which a cluster waits and checks replication factors as Kafka does."""
 _NOT_IN_MINIBROKER: Final = {
     *("listeners", "broker.rack", "log.dir", "log.dirs", "metadata.log.dir", "process.roles"),
@@ -57,7 +54,7 @@ _NOT_IN_MINIBROKER: Final = {
 """Keys of Kafka's nodes whose values are options of a `Broker`, or that it has no use for."""
 _SSL_PRINCIPALS: Final = {
     "SslEndToEndAuthorizationTest$TestPrincipalBuilder": "RULE:^O=A server,CN=.*$/server/,"
-    "RULE:^O=A .*,CN=super-user$/server/,DEFAULT",
+    "RULE:^O=A .*,CN=super-user$/server/,DEFAULT"
 }
 """The classes of Kafka's tests that name a principal after its certificate, as `ssl.principal.mapping.rules`."""
 _PRINCIPAL_BUILDERS: Final = {

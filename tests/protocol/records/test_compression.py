@@ -110,10 +110,7 @@ def gzip_bomb() -> bytes:
 )
 def test_a_bomb_is_refused_within_bounded_memory(codec: CompressionCodec, make_bomb: Callable[[], bytes]) -> None:
     bomb = make_bomb()
-    with (
-        at_most_allocated(8 * MEGABYTE),
-        pytest.raises(InvalidRecordError, match=f"more than {2 * MEGABYTE} bytes"),
-    ):
+    with at_most_allocated(8 * MEGABYTE), pytest.raises(InvalidRecordError, match=f"more than {2 * MEGABYTE} bytes"):
         decompress(codec, bomb, max_size=2 * MEGABYTE)
 
 

@@ -135,10 +135,7 @@ def test_a_compressed_message_without_sound_messages_is_refused(
 def test_a_decompression_bomb_is_refused_within_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka07, "MAX_DECOMPRESSED_SIZE", 2 * MEGABYTE)
     bomb = message1(compress(GZIP, message1(bytes(32 * MEGABYTE))), GZIP)
-    with (
-        at_most_allocated(8 * MEGABYTE),
-        pytest.raises(InvalidRecordError, match=f"more than {2 * MEGABYTE} bytes"),
-    ):
+    with at_most_allocated(8 * MEGABYTE), pytest.raises(InvalidRecordError, match=f"more than {2 * MEGABYTE} bytes"):
         list(iter_messages(bomb))
 
 

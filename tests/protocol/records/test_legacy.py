@@ -260,10 +260,7 @@ def test_a_plain_message_is_its_own_record_set_and_can_be_read_twice() -> None:
 def test_a_decompression_bomb_is_refused_within_bounded_memory(magic: int, codec: CompressionCodec) -> None:
     bomb = build_message_set([NewRecord(None, bytes(32 * MEGABYTE), 1)], magic=magic, codec=codec)
     (batch,) = iter_batches(bomb, max_decompressed_size=2 * MEGABYTE)
-    with (
-        at_most_allocated(8 * MEGABYTE),
-        pytest.raises(InvalidRecordError, match=f"more than {2 * MEGABYTE} bytes"),
-    ):
+    with at_most_allocated(8 * MEGABYTE), pytest.raises(InvalidRecordError, match=f"more than {2 * MEGABYTE} bytes"):
         iter(batch)
 
 

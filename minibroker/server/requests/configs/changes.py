@@ -40,11 +40,7 @@ Changes = Sequence[tuple[str, int, str | None]]
 _INVALID: Final = ErrorCode.INVALID_REQUEST
 _OPERATIONS: Final = frozenset(map(int, Change))
 _KINDS: Final = frozenset(map(int, ConfigResourceType))
-_CLUSTER_WIDE: Final = (
-    ConfigResourceType.BROKER,
-    ConfigResourceType.BROKER_LOGGER,
-    ConfigResourceType.CLIENT_METRICS,
-)
+_CLUSTER_WIDE: Final = (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER, ConfigResourceType.CLIENT_METRICS)
 
 
 def refusal(resource: Resource, call: Call, operation: Operation) -> ErrorCode:

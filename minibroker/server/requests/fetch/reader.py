@@ -211,9 +211,7 @@ class Reader:
             return self._convert(key, data, data.records) if isinstance(data.records, LogSlice) else data
 
         return ForEach(
-            tuple(results.items()),
-            convert,
-            lambda partitions: self.answer(dict(zip(results, partitions, strict=True))),
+            tuple(results.items()), convert, lambda partitions: self.answer(dict(zip(results, partitions, strict=True)))
         )
 
     def answer(self, results: dict[FetchKey, PartitionData]) -> FetchResponse:
@@ -405,11 +403,7 @@ def build_failed_partition(index: int, code: ErrorCode) -> PartitionData:
 def build_refused_partition(index: int, code: ErrorCode) -> PartitionData:
     """Return the result for a partition of a fetch that is refused as a whole."""
     return PartitionData(
-        partition_index=index,
-        error_code=code,
-        high_watermark=NO_OFFSET,
-        aborted_transactions=[],
-        records=_NOTHING,
+        partition_index=index, error_code=code, high_watermark=NO_OFFSET, aborted_transactions=[], records=_NOTHING
     )
 
 

@@ -299,10 +299,7 @@ def _read_batches(data: LogSlice, offset: int, count: int) -> list[_Batch]:
 def failed(index: int, code: ErrorCode) -> PartitionData:
     """Return the result for a partition that cannot be served."""
     return PartitionData(
-        partition_index=index,
-        error_code=code,
-        error_message=code.meaning if code else None,
-        acquired_records=[],
+        partition_index=index, error_code=code, error_message=code.meaning if code else None, acquired_records=[]
     )
 
 

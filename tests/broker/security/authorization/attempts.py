@@ -329,10 +329,7 @@ def attempts(names: Names) -> list[Attempt]:
                 "member_epoch": 0,
                 "rebalance_timeout_ms": 1000,
                 "process_id": "p",
-                "topology": {
-                    "epoch": 0,
-                    "subtopologies": [{"subtopology_id": "0", "source_topics": [topic]}],
-                },
+                "topology": {"epoch": 0, "subtopologies": [{"subtopology_id": "0", "source_topics": [topic]}]},
                 "active_tasks": [],
                 "standby_tasks": [],
                 "warmup_tasks": [],

@@ -7,12 +7,7 @@ import pytest
 from minibroker.cluster.cluster_metadata import ClusterMetadata
 from minibroker.config import BrokerConfig
 from minibroker.config.keys import ConfigError
-from minibroker.security.authorization.acls import (
-    CLUSTER_NAME,
-    AclFilter,
-    Operation,
-    ResourceType,
-)
+from minibroker.security.authorization.acls import CLUSTER_NAME, AclFilter, Operation, ResourceType
 from minibroker.security.authorization.authorizer import Authorizer, create_authorizer
 from minibroker.security.principals import Principal
 from minibroker.server.requests.session import Session

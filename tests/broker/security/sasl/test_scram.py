@@ -100,13 +100,7 @@ def test_a_first_message_of_another_form_is_refused(message: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        (b"p=", b"p=AAAA"),
-        (b",p=", b",x=1,q="),
-        (b"c=biws", b"c=b"),
-        (b"r=abc", b"r=abd"),
-    ],
+    "change", [(b"p=", b"p=AAAA"), (b",p=", b",x=1,q="), (b"c=biws", b"c=b"), (b"r=abc", b"r=abd")]
 )
 def test_a_last_message_that_was_changed_on_its_way_is_refused(change: tuple[bytes, bytes]) -> None:
     server = ScramServer(SCRAM_SHA_256, accounts(SCRAM_SHA_256))

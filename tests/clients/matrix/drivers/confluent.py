@@ -239,11 +239,7 @@ def shared(name: str, **options: Any) -> None:
         with Reader(group, **options) as second:
             second.subscribe([topic])
             harness.eventually(
-                lambda: (
-                    first.poll(0.1),
-                    second.poll(0.1),
-                    len(first.assignment()) == len(second.assignment()) == 2,
-                )[2]
+                lambda: (first.poll(0.1), second.poll(0.1), len(first.assignment()) == len(second.assignment()) == 2)[2]
             )
         harness.eventually(lambda: (first.poll(0.1), len(first.assignment()) == 4)[1])
 

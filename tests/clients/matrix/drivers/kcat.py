@@ -93,11 +93,7 @@ def group_rebalance() -> None:
     """Two members: the second one's partitions go to the first one when it ends."""
     topic = f"{PREFIX}-group-rebalance"
     produce(topic, b"1\n")
-    settings = {
-        "session.timeout.ms": harness.SESSION_MS,
-        "heartbeat.interval.ms": 300,
-        "auto.offset.reset": "earliest",
-    }
+    settings = {"session.timeout.ms": harness.SESSION_MS, "heartbeat.interval.ms": 300, "auto.offset.reset": "earliest"}
     options = [word for name, value in settings.items() for word in ("-X", f"{name}={value}")]
     command = [PROGRAM, "-b", BOOTSTRAP, "-G", f"{PREFIX}-rebalance", *options, "-u", "-f", "%s\n", topic]
     with tempfile.TemporaryDirectory() as folder:
