@@ -33,16 +33,18 @@ settings.register_profile("torture", _patient, max_examples=100, derandomize=Fal
 settings.load_profile("test")
 
 
-class SparkInOneProcess(LoadFileScheduling):  # type: ignore[misc]  # the same
-    """Distributes files to processes, and all files that need Spark to the same one.
+class SharingInOneProcess(LoadFileScheduling):  # type: ignore[misc]  # the same
+    """Distributes files to processes: all files that need Spark to the same one, and those that need the browser.
 
-    A Spark takes ten seconds of CPU time to start, and is several times slower until its JVM has compiled its code.
+    A Spark takes ten seconds of CPU time to start, and is several times slower until its JVM has compiled its code. The
+    browser takes two.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         """Return the name of the unit of work that a test belongs to."""
         file = nodeid.partition("::")[0]
-        return "spark" if _needs_spark(file) else file
+        folder = file.rpartition("/")[0]
+        return "spark" if _needs_spark(file) else folder if folder.endswith("/in_browser") else file
 
 
 @functools.cache
@@ -52,7 +54,7 @@ def _needs_spark(file: str) -> bool:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
-    return SparkInOneProcess(config, log)
+    return SharingInOneProcess(config, log)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

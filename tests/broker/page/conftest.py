@@ -4,11 +4,9 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser
 
 from minibroker import Broker
 from tests.broker.control.http import Control
-from tests.broker.page.browser import launched
 from tests.broker.page.lesson_answers import lab_for
 
 
@@ -30,13 +28,6 @@ def cluster() -> Iterator[Broker]:
     """Yield three brokers with a page."""
     with Broker(page=True, topics=["orders:2"], brokers=3) as broker:
         yield broker
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Yield a browser. Its driver runs an event loop, which must end before other modules run coroutines."""
-    with launched() as running:
-        yield running
 
 
 @pytest.fixture
