@@ -42,7 +42,7 @@ class Brokers:
             output = self._processes[node_id].stdout
             assert output is not None
             line = next(line for line in output if line.startswith("minibroker ready: "))
-            assert re.search(r"registry=(\S+)", line)[1] == self.url(node_id)  # type: ignore[index]
+            assert re.search(r"registry=(\S+)", line)[1] == self.url(node_id)  # type: ignore[index]  # it matches
 
     def _address(self, node_id: int, purpose: int) -> str:
         return f"127.0.0.1:{self._ports[3 * purpose + node_id]}"
