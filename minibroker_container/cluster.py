@@ -124,13 +124,11 @@ class _Cluster:
         """Report the ports to the health check. The first time, also print the ready line and announce this broker."""
         addresses = [(listener.name, format_reachable((listener.host, listener.port))) for listener in member.listeners]
         protocols = self._broker.listener_protocols
-        ports = [(protocols[name], address) for name, address in addresses]
+        health.report_ports((protocols[name], address) for name, address in addresses)
         registry = ""
         if self._registry is not None:
-            ports.append(("", self._registry.url.partition("://")[2]))
             registry = f" registry={self._registry.url}"
             self._relay = self._relay or asyncio.ensure_future(self._registry.relay(member.relay_registry))
-        health.report_ports(ports)
         self._reason = ""
         if self._announcing is not None:
             return

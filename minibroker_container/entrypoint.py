@@ -21,10 +21,10 @@ PLAIN and SCRAM.
 
 MINIBROKER_LISTEN, _ADVERTISE, _DATA_DIR, _CONFIG, _READY_FILE, _BROKERS, _CONTROL, _EMULATE, _FAULTS, _JOURNAL,
 _LOG_FORMAT and _SEED_DATA are the options of the same names, and override their KAFKA_ counterparts. MINIBROKER_LAB is
-the port, or HOST:PORT, of the lab, and MINIBROKER_REGISTRY that of the schema registry. The broker itself reads
-MINIBROKER_CONTROL_TOKEN. MINIBROKER_TOPICS is a list of --topic values separated by spaces. CLUSTER_ID is the cluster
-id for a new data directory, in the format of Kafka's images (bitnami/kafka: KAFKA_KRAFT_CLUSTER_ID). A data directory
-with another cluster id is refused.
+the port, or HOST:PORT, of the lab, and MINIBROKER_REGISTRY that of the schema registry: 8081 without it, and none if it
+is empty. The broker itself reads MINIBROKER_CONTROL_TOKEN. MINIBROKER_TOPICS is a list of --topic values separated by
+spaces. CLUSTER_ID is the cluster id for a new data directory, in the format of Kafka's images (bitnami/kafka:
+KAFKA_KRAFT_CLUSTER_ID). A data directory with another cluster id is refused.
 
 With the variables of a schema registry's image, the container is one; see `minibroker_container.schema_registry`.
 

@@ -9,10 +9,10 @@ from typing import Final
 
 from minibroker.cli.container_variables import OPTIONS, variable_of
 
-_SERVICES: Final = "no such service runs here, only a broker, and a schema registry with MINIBROKER_REGISTRY"
+_SERVICES: Final = "no such service runs here, only a broker and a schema registry"
 _KNOWN: Final = (
     "MINIBROKER_(TOPICS|MEET|ADMIN_API|LOG_LINES|CONTROL_TOKEN)|KAFKA_CONFLUENT_(HTTP|METADATA)_SERVER_LISTENERS"
-    "|STRIMZI_(JAVA|KAFKA_GC_LOG)_\\w+|ZOOKEEPER_CONNECT|RPK_\\w+|REDPANDA_BROKERS"
+    "|(KAFKA_)?CONFLUENT_SCHEMA_REGISTRY_URL|STRIMZI_(JAVA|KAFKA_GC_LOG)_\\w+|ZOOKEEPER_CONNECT|RPK_\\w+|REDPANDA_BROKERS"
 )
 _FEATURES: Final = (
     (re.compile("|".join([_KNOWN, *OPTIONS])), ""),
@@ -29,6 +29,7 @@ _SERVICE_LINK: Final = re.compile(r"\w+_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\
 _SECRET: Final = re.compile(
     r"PASSWORD|SECRET|JAAS|LICENSE$|API_KEY|CREDENTIAL|USER_INFO|PRIVATE_KEY|USERS?$", re.IGNORECASE
 )
+_USER_INFO: Final = re.compile(r"//[^/@\s]+@")
 _MAX_VALUE_LENGTH: Final = 80
 
 
@@ -52,7 +53,7 @@ def warn_of(settings: Iterable[str], reason: str, warn: Callable[[str], None]) -
 
 
 def describe(name: str, value: object, between: str = "=") -> str:
-    """Return a setting as text on one line, without the value of a secret."""
-    text = "[hidden]" if _SECRET.search(name) else " ".join(str(value).split())
+    """Return a setting as text on one line, without the value of a secret, and without user and password in a URL."""
+    text = "[hidden]" if _SECRET.search(name) else _USER_INFO.sub("//[hidden]@", " ".join(str(value).split()))
     shown = text if len(text) <= _MAX_VALUE_LENGTH else f"{text[: _MAX_VALUE_LENGTH - 3]}..."
     return f"{name}{between}{shown}" if shown else name

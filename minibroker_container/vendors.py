@@ -61,6 +61,7 @@ _HTTP_SERVERS: Final = ("KAFKA_CONFLUENT_HTTP_SERVER_LISTENERS", "KAFKA_CONFLUEN
 _HTTP_LISTENER: Final = re.compile(r"http://(?P<host>[^:/]*):(?P<port>\d{1,5})", re.ASCII)
 _CP_SERVER: Final = re.compile(r"KAFKA_CONFLUENT_(BALANCER|LICENSE|SCHEMA_REGISTRY|CLUSTER_LINK|TELEMETRY)_\w+")
 """Variables of cp-server, which serves HTTP on port 8090 by default."""
+_REGISTRY_PORT: Final = "8081"
 _CP_SERVER_HTTP: Final = "http://0.0.0.0:8090"
 _HOST_LISTENER: Final = "PLAINTEXT_HOST"
 _LISTENERS: Final = ("KAFKA_LISTENERS", "KAFKA_ADVERTISED_LISTENERS")
@@ -104,10 +105,10 @@ def translate(environment: Mapping[str, str], warn: Warn) -> dict[str, str]:
     _add_listeners(variables, is_bitnami=_is_bitnami(environment))
     _add_certificates(variables)
     if variables.get("ADV_HOST"):
-        port = variables.get("REGISTRY_PORT") or "8081"
-        if port != "0":
-            variables.setdefault("MINIBROKER_REGISTRY", port)
+        port = variables.get("REGISTRY_PORT") or _REGISTRY_PORT
+        variables.setdefault("MINIBROKER_REGISTRY", "" if port == "0" else port)
         warn("ADV_HOST: the broker and the schema registry of fast-data-dev run here, without Connect and web pages")
+    variables.setdefault("MINIBROKER_REGISTRY", _REGISTRY_PORT)
     return variables
 
 

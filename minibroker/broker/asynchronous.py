@@ -187,7 +187,6 @@ class AsyncBroker(AsyncOperations):
         try:
             plane = self._plane = options.open_control_plane()
             self._page = options.open_page(plane)
-            self._registry = options.open_registry()
             brokers, racks = options.brokers, options.racks
             server = Server(
                 options.config, self.data_dir, options.listeners, options.clock, brokers=brokers, racks=racks
@@ -197,6 +196,7 @@ class AsyncBroker(AsyncOperations):
             self._make_topics(server.services)
             self._record_requests(server.services)
             await server.start()
+            self._registry = options.open_registry()
         except BaseException:
             self._server = server
             await self.stop()

@@ -1,9 +1,10 @@
 """The validated options of a broker, with defaults for those left out."""
 
+import logging
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from minibroker.cluster import listeners
 from minibroker.cluster.topic_admin import TopicSpec
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from minibroker_registry.server import RegistryServer
 
 
+_logger: Final = logging.getLogger(__name__)
+
+
 class CheckedOptions:
     """The validated options of a broker.
 
@@ -41,6 +45,7 @@ class CheckedOptions:
         data_dir: the log directory, or None for a temporary one.
         timeout: the default timeout of methods that wait, in seconds.
         remarks: warnings about the configuration.
+        is_registry_optional: whether the broker starts without the registry if its address is in use.
 
     Raises:
         TypeError, ValueError, ConfigError: an option is invalid; the message names it.
@@ -70,6 +75,7 @@ class CheckedOptions:
         registry = options.get("registry")
         registry = DEFAULT_LISTEN if registry is True else registry or None
         self._registry = None if registry is None else parse_address(registry.removeprefix("https://"), "registry")
+        self.is_registry_optional = False
         self._has_secure_registry = registry is not None and registry.startswith("https://")
         self.timeout = options.get("timeout", DEFAULT_TIMEOUT)
         if not self.timeout >= 0:  # The condition is negated, so that it also rejects NaN.
@@ -113,7 +119,7 @@ class CheckedOptions:
         return page
 
     def open_registry(self) -> "RegistryServer | None":
-        """Return the registry, bound to its address but not yet serving, or None if `registry` is not set.
+        """Return the registry, bound to its address but not yet serving, or None without one.
 
         Raises:
             ValueError: the extra `registry` is not installed, or the certificate cannot be used.
@@ -131,6 +137,11 @@ class CheckedOptions:
             )
         except ModuleNotFoundError as error:
             raise ValueError(f"registry: {installation_hints.missing(error.name, 'registry')}") from None
+        except OSError as error:
+            if not self.is_registry_optional:
+                raise
+            _logger.warning("there is no schema registry: %s", error.strerror)
+            return None
 
 
 def _parse_topics(options: BrokerOptions) -> list[TopicSpec]:

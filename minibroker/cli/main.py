@@ -169,6 +169,8 @@ async def _run_until(
 ) -> None:
     faults = fault.read_faults(options.faults) if options.faults else []
     async with broker, holds_logs, _admin_ports(options.admin_api, broker):
+        if broker.services.registry_address is None:
+            options.registry = None
         if faults:
             _install_faults(broker.services, faults)
         if options.verbose:
@@ -176,8 +178,6 @@ async def _run_until(
         write_ready_file(broker.bootstrap_servers)
         protocols = broker.asynchronous.listener_protocols
         open_ports = [(protocols[name], address) for name, address in _listener_addresses(broker)]
-        if options.registry:
-            open_ports.append(("", broker.registry_url.partition("://")[2]))
         health.report_ports(open_ports)
         print(f"minibroker ready: {_ready_text(broker, options)}", flush=True)  # noqa: T201 - programs wait for it
         kafka_lines.write_ready_lines(broker.services.core.cluster.first.id, _listener_addresses(broker))
@@ -222,6 +222,7 @@ def _create_broker(options: argparse.Namespace) -> "Broker":
             registry=options.registry,
             control_token=_token(options),
         )
+    broker.asynchronous.checked_options.is_registry_optional = is_in_container()
     for caught_warning in caught:
         _logger.warning("%s", caught_warning.message)
     if unread := find_unread_variables():

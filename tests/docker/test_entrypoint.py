@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,8 @@ from tests.patience import PATIENCE_S
 ROOT = Path(__file__).parents[2]
 ENTRYPOINT = ROOT / "docker" / "entrypoint.py"
 
+NO_REGISTRY = {"MINIBROKER_REGISTRY": ""}
+"""Keeps a test from listening on port 8081 of the machine."""
 Completed: TypeAlias = "subprocess.CompletedProcess[str]"
 
 
@@ -30,7 +33,7 @@ def run(environment: Mapping[str, str], *arguments: str) -> Completed:
     """Run the entry point with nothing else in its environment."""
     return subprocess.run(
         [sys.executable, str(ENTRYPOINT), *arguments],
-        env=dict(environment),
+        env={**NO_REGISTRY, **environment},
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
@@ -53,7 +56,7 @@ def started(environment: Mapping[str, str], *, may_log_errors: bool = False) -> 
     """
     command = [sys.executable, str(ENTRYPOINT)]
     with subprocess.Popen(
-        command, env=dict(environment), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, env={**NO_REGISTRY, **environment}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         try:
             yield process
@@ -408,3 +411,38 @@ def test_the_lines_by_which_a_started_kafka_is_recognized_follow_once_clients_ca
         lines = iter(process.stdout.readline, "")
         for text in awaited:
             assert any(text in line for line in lines), text
+
+
+@pytest.mark.parametrize(
+    ("environment", "addresses"),
+    [
+        ({}, ["0.0.0.0:8081"]),
+        ({"MINIBROKER_REGISTRY": "9000"}, ["0.0.0.0:9000"]),
+        ({"MINIBROKER_REGISTRY": "127.0.0.1:0"}, ["127.0.0.1:0"]),
+        ({"MINIBROKER_REGISTRY": ""}, []),
+        ({"ADV_HOST": "kafka", "REGISTRY_PORT": "0"}, []),
+    ],
+)
+def test_a_container_has_a_registry_unless_a_variable_turns_it_off(
+    environment: dict[str, str], addresses: list[str]
+) -> None:
+    assert values(entrypoint.container_command(environment, [], lambda _: []), "--registry") == addresses
+
+
+def test_a_taken_port_of_the_registry_is_a_line_in_the_log(tmp_path: Path, path_with_minibroker: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        environment = {
+            "PATH": path_with_minibroker,
+            "MINIBROKER_LOG_LINES": "kafka",
+            "KAFKA_LISTENERS": "PLAINTEXT://127.0.0.1:0",
+            "KAFKA_LOG_DIRS": str(tmp_path / "data"),
+            "MINIBROKER_REGISTRY": address,
+        }
+        with started(environment) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            line = next(line for line in process.stdout if line.startswith("minibroker ready: "))
+            assert "registry=" not in line
+            warning = next(line for line in process.stderr if "schema registry" in line)
+            assert f"there is no schema registry: cannot listen on {address} for the registry" in warning

@@ -12,7 +12,7 @@ from tests.docker.test_entrypoint import printed_command, run, started, values
 from tests.patience import PATIENCE_S
 
 CONFLUENT = "these features of Confluent Server do not exist here"
-SERVICES = "no such service runs here, only a broker, and a schema registry with MINIBROKER_REGISTRY"
+SERVICES = "no such service runs here, only a broker and a schema registry"
 
 # Each environment has the form of a public Compose file's.
 NAMED: tuple[tuple[str, Mapping[str, str], str], ...] = (
@@ -42,6 +42,11 @@ NAMED: tuple[tuple[str, Mapping[str, str], str], ...] = (
         f"SCHEMA_REGISTRY_HOST_NAME=registry, CONNECT_GROUP_ID=c, ZOOKEEPER_CLIENT_PORT=2181; {SERVICES}",
     ),
     (
+        "user and password in a URL",
+        {"CONNECT_VALUE_CONVERTER_SCHEMA_REGISTRY_URL": "http://me:secret@a:8081,http://me:secret@b:8081"},
+        f"CONNECT_VALUE_CONVERTER_SCHEMA_REGISTRY_URL=http://[hidden]@a:8081,http://[hidden]@b:8081; {SERVICES}",
+    ),
+    (
         "fast-data-dev",
         {"SAMPLEDATA": "0", "ENABLE_SSL": "1", "ZK_PORT": "2181", "WEB_PORT": "3030"},
         f"SAMPLEDATA=0, ENABLE_SSL=1, ZK_PORT=2181, WEB_PORT=3030; {SERVICES}",
@@ -65,6 +70,7 @@ UNNAMED: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("the scripts of bitnami", {"BITNAMI_DEBUG": "true", "ALLOW_PLAINTEXT_LISTENER": "yes", "KAFKA_KRAFT_MODE": "yes"}),
     ("the scripts of Strimzi", {"STRIMZI_KAFKA_GC_LOG_ENABLED": "false", "STRIMZI_JAVA_OPTS": "-Xmx1G"}),
     ("HTTP ports of cp-server", {"KAFKA_CONFLUENT_HTTP_SERVER_LISTENERS": "http://0.0.0.0:8091"}),
+    ("the registry of cp-server", {"KAFKA_CONFLUENT_SCHEMA_REGISTRY_URL": "http://schema-registry:8081"}),
     ("rpk", {"RPK_BROKERS": "localhost:9092", "REDPANDA_BROKERS": "localhost:9092"}),
     ("a place to meet", {"MINIBROKER_MEET": "zookeeper://localhost:2181"}),
     ("an empty value", {"CONFLUENT_METRICS_ENABLE": "", "SCHEMA_REGISTRY_HOST_NAME": ""}),
