@@ -19,6 +19,7 @@ from minibroker_lab.page.fetch_savings import FetchSavings
 from minibroker_lab.page.follow.search import Searches
 from minibroker_lab.page.recorder import Recorder
 from minibroker_lab.page.routes import actions, history, lessons, logs, requests, state
+from minibroker_lab.page.schemas import PageSchemas
 from minibroker_lab.page.time_line import TimeLine
 
 STATIC: Final = os.path.join(os.path.dirname(__file__), "static")
@@ -34,6 +35,7 @@ def make_page(remote: Remote | None, recorder: Recorder, control: FastAPI, *, ne
     app = _new_app()
     app.state.remote = remote
     app.state.recorder = recorder
+    app.state.schemas = None if remote is None else PageSchemas(remote)
     app.state.searches = Searches(recorder)
     app.state.time_line = TimeLine(recorder, recorder.events)
     app.state.fetch_savings = FetchSavings(recorder)
@@ -54,7 +56,7 @@ def make_trace_page(recorder: Recorder, facts: Mapping[str, Any]) -> FastAPI:
     """
     app = _new_app()
     app.state.recorder = recorder
-    app.state.remote = None
+    app.state.remote = app.state.schemas = None
     app.state.time_line = TimeLine(recorder, None)
     app.state.facts = {"version": __version__, **facts}
     files = _load_files()

@@ -16,33 +16,42 @@ from minibroker_protocol.fields.frames import request_fields, response_fields
 from minibroker_protocol.fields.meanings import meanings_json, tree_json
 from minibroker_protocol.fields.tree import ERROR, NOT_OPENED, UNKNOWN, Limits, Node
 from minibroker_protocol.fields.versions import request_in_version, request_versions, response_in_version
+from minibroker_protocol.internal_topics import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
     from minibroker.server.inspection.exchanges import Exchange
     from minibroker_lab.page.rows import Rows
+    from minibroker_lab.page.schemas import PageSchemas
 
 _LIMITS: Final = Limits(fields=10_000, record_fields=10_000)
 _UNREAD: Final = frozenset({ERROR, NOT_OPENED, UNKNOWN})
 _MAX_TEXT: Final = 400
 
 
-def exchange_json(rows: Rows, exchange: Exchange) -> dict[str, Any]:
-    """Return an exchange as JSON, with its bytes and their fields."""
+def exchange_json(rows: Rows, exchange: Exchange, schemas: PageSchemas | None) -> dict[str, Any]:
+    """Return an exchange as JSON, with its bytes and their fields. Keys and values are decoded if there are schemas."""
     content = rows.row(exchange)._asdict()
-    content["request"] = _part_json(exchange, "request", exchange.version, exchange.request_frame, exchange.bytes_in)
+    sets = record_sets(exchange, rows.topics) if exchange.kind is Kind.REQUEST else []
+    if any(record_set["topic"] in INTERNAL_TOPICS for record_set in sets):
+        schemas = None  # Coordinators' records may begin as schema ids do.
+    frame, size = exchange.request_frame, exchange.bytes_in
+    content["request"] = _part_json(exchange, "request", exchange.version, frame, size, schemas)
     versions = request_versions(exchange.api_key) if exchange.kind is Kind.REQUEST else range(0)
     content["versions"] = list(versions)
     fault = rows.fault_of(exchange)
     content["fault"] = None if fault is None else fault_text(fault)
-    content["records"] = record_sets(exchange, rows.topics) if exchange.kind is Kind.REQUEST else []
+    content["records"] = sets
     content["response"] = None
     content["replaced"] = exchange.replaced or {}
     if size := exchange.bytes_out:
-        content["response"] = _part_json(exchange, "response", exchange.version, exchange.response_frame, size)
+        frame = exchange.response_frame
+        content["response"] = _part_json(exchange, "response", exchange.version, frame, size, schemas)
     return content
 
 
-def _part_json(exchange: Exchange, name: str, version: int, data: bytes | bytearray, size: int) -> dict[str, Any]:
+def _part_json(
+    exchange: Exchange, name: str, version: int, data: bytes | bytearray, size: int, schemas: PageSchemas | None = None
+) -> dict[str, Any]:
     frame, is_request = bytearray(data), name == "request"
     tree = request_fields(frame, _LIMITS) if is_request else response_fields(exchange.api_key, version, frame, _LIMITS)
     facts: dict[str, Any] = {"size": size, "kept": len(frame)}
@@ -54,6 +63,8 @@ def _part_json(exchange: Exchange, name: str, version: int, data: bytes | bytear
         if any(node.type in _UNREAD for node in tree.all_nodes()):
             return facts | {"hidden": True}
         facts["masked"] = mask_secrets(tree, frame)
+    if schemas is not None:
+        schemas.add_values(tree)
     return facts | {"hex": frame.hex(), **_tree_json(tree)}
 
 
@@ -75,10 +86,13 @@ def version_json(exchange: Exchange, version: int) -> dict[str, Any]:
     return {"version": version, "parts": parts}
 
 
-def record_set_json(data: bytes, topic: str) -> dict[str, Any]:
-    """Return the bytes of stored batches and their fields. Records of coordinator topics are decoded too."""
+def record_set_json(data: bytes, topic: str, schemas: PageSchemas) -> dict[str, Any]:
+    """Return the bytes of stored batches and their fields. Keys and values of records are decoded."""
     tree = record_set_tree(memoryview(data), _LIMITS)
-    open_records(tree, memoryview(data), topic, _LIMITS)
+    if topic in INTERNAL_TOPICS:
+        open_records(tree, memoryview(data), topic, _LIMITS)
+    else:
+        schemas.add_values(tree)
     return {"hex": data.hex(), **_tree_json(tree)}
 
 

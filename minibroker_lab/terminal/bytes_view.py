@@ -122,7 +122,8 @@ def about(field: Field, meanings: Mapping[str, Any]) -> str:
     summary = f"{field['name']}: {field['type']}, {size} byte{'' if size == 1 else 's'} from {field['start']}"
     kip = meaning.get("kip")
     source = f" (KIP-{kip})" if isinstance(kip, int) else f" ({kip})" if kip else ""
-    return f"{summary}\n{meaning.get('text', '')}{source}"
+    remark = field.get("fault") or field.get("note")
+    return f"{summary}\n{meaning.get('text', '')}{source}" + (f"\n{remark}" if remark else "")
 
 
 def _shorten(text: str) -> str:

@@ -12,7 +12,7 @@ from minibroker.cluster.partition import Partition
 from minibroker.control.remote import OnBroker
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker_lab.page.detail import record_set_json
-from minibroker_lab.page.routes import OnRecorder
+from minibroker_lab.page.routes import OnRecorder, OnSchemas
 from minibroker_storage.errors import StorageError
 from minibroker_storage.log import Log
 from minibroker_storage.views import look_ups, snapshot
@@ -102,12 +102,16 @@ async def history(topic: Topic, index: Number, recorder: OnRecorder) -> dict[str
 
 
 @router.get("/{topic}/{index}/batch")
-async def batch(topic: Topic, index: Number, on_broker: OnBroker, segment: Offset, position: Offset) -> dict[str, Any]:
+async def batch(
+    topic: Topic, index: Number, on_broker: OnBroker, schemas: OnSchemas, segment: Offset, position: Offset
+) -> dict[str, Any]:
     """Return the bytes of one batch and their fields."""
     data = await _read_log(on_broker, topic, index, lambda log: snapshot.read_batch(log, segment, position))
     if not data:
         raise NotFoundError(f"batch: {topic}-{index} has none at byte {position} of segment {segment}")
-    return record_set_json(data, topic)
+    assert schemas is not None
+    await schemas.update()
+    return record_set_json(data, topic, schemas)
 
 
 @router.get("/{topic}/{index}/find")

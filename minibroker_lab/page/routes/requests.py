@@ -12,7 +12,7 @@ from minibroker.cluster.errors import NotFoundError, OperationError
 from minibroker.server.inspection.exchanges import Kind
 from minibroker_lab.page.detail import exchange_json, version_json
 from minibroker_lab.page.recorder import Recorder
-from minibroker_lab.page.routes import OnRecorder
+from minibroker_lab.page.routes import OnRecorder, OnSchemas
 from minibroker_lab.page.rows import WAITING, Filter
 from minibroker_lab.reading import name_of
 
@@ -75,13 +75,15 @@ async def live(recorder: OnRecorder, api: Api = "", q: Words = "", *, errors: Er
 
 
 @router.get("/{number}")
-async def one(recorder: OnRecorder, number: Annotated[int, Path(ge=1)]) -> dict[str, Any]:
+async def one(recorder: OnRecorder, schemas: OnSchemas, number: Annotated[int, Path(ge=1)]) -> dict[str, Any]:
     """Return one request and its response as bytes and fields."""
     exchange = recorder.find(number)
     if exchange is None:
         state = "it is no longer kept" if number < recorder.first else "no client has sent so many"
         raise NotFoundError(f"request {number}: {state}")
-    return {**_state(recorder), **exchange_json(recorder.rows, exchange)}
+    if schemas is not None:
+        await schemas.update()
+    return {**_state(recorder), **exchange_json(recorder.rows, exchange, schemas)}
 
 
 @router.get("/{number}/versions/{version}")

@@ -139,13 +139,19 @@ def _locate_v2_record(data: memoryview, at: int, header: BatchHeader, *, is_insi
         header.max_timestamp if is_stamped else header.base_timestamp + delta,
         _to_bytes(node.find("key")),
         _to_bytes(node.find("value")),
-        tuple(map(_read_record_header, (node.find("headers").children or ())[1:])),  # The first child is the count.
+        headers_of(node),
     )
 
 
-def _read_record_header(node: Node) -> tuple[str, bytes | None]:
-    key = _to_bytes(node.find("header_key")) or b""
-    return key.decode(errors="replace"), _to_bytes(node.find("header_value"))
+def headers_of(record: Node) -> tuple[tuple[str, bytes | None], ...]:
+    """Return the complete headers of a record. A message in format v0 or v1 has none."""
+    headers = [header for node in record.children or () if node.name == "headers" for header in node.children or ()]
+    pairs = [{node.name: _to_bytes(node) for node in header.children or ()} for header in headers]
+    return tuple(
+        ((pair["header_key"] or b"").decode(errors="replace"), pair["header_value"])
+        for pair in pairs
+        if "header_value" in pair
+    )
 
 
 def _to_bytes(node: Node) -> bytes | None:

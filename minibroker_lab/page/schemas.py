@@ -1,0 +1,82 @@
+"""Keys and values that begin with a schema id, decoded beside their bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Final
+
+from minibroker.operations.waiting import run_in_slices
+from minibroker.server.schema_topic import SchemaReader
+from minibroker_protocol.fields.record_places import headers_of
+from minibroker_protocol.fields.tree import RECORD, Node
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker_registry import subjects
+    from minibroker_registry import values as registry_values
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from minibroker.control.remote import Remote
+    from minibroker.operations.asynchronous import AsyncOperations
+    from minibroker_registry.records import Record
+    from minibroker_registry.state import State
+    from minibroker_registry.values import TopicSource
+
+_TOPIC: Final = "_schemas"
+_MAX_CHARACTERS: Final = 2000
+
+
+class PageSchemas:
+    """The schemas in the topic `_schemas` of a broker. The page has its own, since it decodes on its own thread."""
+
+    def __init__(self, remote: Remote) -> None:
+        self._remote = remote
+        self._lock = asyncio.Lock()
+        self._reader: SchemaReader | None = None
+        self._source: TopicSource | None = None
+
+    async def update(self) -> None:
+        """Read the topic to its end. Without the topic, nothing of the registry is loaded."""
+        async with self._lock:
+            read = await self._remote(self._read)
+        if read is not None:
+            self._source = self._source or registry_values.TopicSource(lambda: (False, ()))
+            self._source.apply(*read)
+
+    async def _read(self, broker: AsyncOperations) -> tuple[bool, list[Record]] | None:
+        services = broker.services
+        if self._reader is None and services.core.topics.get(_TOPIC) is None:
+            return None
+        self._reader = self._reader or SchemaReader(services.core)
+        return await run_in_slices(services, self._reader.read())
+
+    def add_values(self, tree: Node) -> None:
+        """Note what each key and value with a schema id means, or why it cannot be decoded."""
+        if self._source is None:
+            return
+        values = registry_values.Values(self._source)
+        # A control record has a note.
+        for record in [node for node in tree.all_nodes() if node.type in {RECORD, "MESSAGE"} and not node.note]:
+            for node in record.children or ():
+                data = bytes(node.value or b"") if node.name in {"key", "value"} else b""
+                headers, is_key = headers_of(record), node.name == "key"
+                if not data or not values.has_schema(data, headers, is_key=is_key):
+                    continue
+                try:
+                    text = json.dumps(values.decode(data, headers, is_key=is_key), ensure_ascii=False)
+                    name = _describe(self._source.state, values.locate(data, headers, is_key=is_key)[0])
+                    node.note = f"{name}: {text}"[:_MAX_CHARACTERS]
+                except registry_values.UndecodableError as error:
+                    node.fault = str(error)
+
+
+def _describe(state: State, id_: int | UUID) -> str:
+    """Return the versions that have an id or a guid, and the id."""
+    if isinstance(id_, int):
+        versions = state.versions_of_id(subjects.DEFAULT_CONTEXT, id_)
+    else:
+        versions = state.versions_of_guid(str(id_))
+    return f"{', '.join(f'{version.subject} version {version.version}' for version in versions)}, id {versions[0].id}"
