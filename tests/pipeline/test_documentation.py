@@ -16,12 +16,16 @@ from pyspark.sql import SparkSession
 
 from minibroker import Broker
 from minibroker_pipeline.cli import main
+from minibroker_registry.http_source import HttpSource
+from minibroker_registry.values import Values
 from tests.clients.broker_process import environment
 from tests.clients.kafka_python_client import KafkaProducer
 from tests.documented import ROOT, Block, blocks
 from tests.patience import PATIENCE_S
 from tests.pipeline.producing import Message, create, produce
 from tests.programs import run_to_success
+from tests.registry.rest import Rest
+from tests.registry.schemas import V1
 
 ELSEWHERE: Final = {
     ("docs/spark.md", "Spark"): "installs packages",
@@ -45,7 +49,11 @@ def order(number: int) -> dict[str, object]:
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A broker's directory with the topics that the pages mention."""
     path = tmp_path_factory.mktemp("logs") / "data"
-    with Broker(data_dir=str(path)) as broker:
+    with Broker(data_dir=str(path), registry=True) as broker:
+        with Rest(broker.registry_url) as rest:
+            rest.register("payments-value", V1)
+        payment = Values(HttpSource(broker.registry_url)).encode({"id": 7}, "payments-value")
+        produce(broker.bootstrap_servers, "payments", [Message(payment)])
         for topic, config in (("orders", {}), ("users", {"cleanup.policy": "compact"}), ("lines-zstd", {})):
             create(broker.bootstrap_servers, topic, 4, config)
             records = [Message(json.dumps(order(n)).encode(), b"%d" % (n % 5), n % 4) for n in range(RECORDS)]

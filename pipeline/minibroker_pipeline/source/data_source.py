@@ -4,7 +4,8 @@ Spark finds the source by name through the package `pyspark_minibroker`. Alterna
 `spark.dataSource.register(MinibrokerDataSource)`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, cast
 
@@ -37,7 +38,15 @@ from minibroker_pipeline.source.offsets import (
     limit_ends,
     starting_offsets,
 )
-from minibroker_pipeline.source.options import DAMAGE_COLUMN, EARLIEST, LATEST, SourceOptions, parse_options
+from minibroker_pipeline.source.options import (
+    DAMAGE_COLUMN,
+    DECODED_COLUMN,
+    EARLIEST,
+    LATEST,
+    UNDECODABLE_COLUMN,
+    SourceOptions,
+    parse_options,
+)
 from minibroker_pipeline.source.planning import LogRange, OffsetInterval, QueryLog, QueryLogs, pack
 from minibroker_pipeline.source.reading import DataLossError, output_schema, read_ranges
 from minibroker_protocol.lazy_imports import lazy
@@ -45,6 +54,7 @@ from minibroker_storage.data_directory.names import TopicPartition
 
 with lazy:
     from minibroker_pipeline.sink import writer as sink_writer
+    from minibroker_pipeline.source import schema_decoder
 
 
 class LogInputPartition(InputPartition):
@@ -55,7 +65,7 @@ class LogInputPartition(InputPartition):
         self.ranges = ranges
 
 
-def check_schema(schema: StructType) -> pa.Schema:
+def check_schema(schema: StructType, options: SourceOptions) -> pa.Schema:
     """Return the Arrow schema of a query's rows.
 
     Raises:
@@ -63,7 +73,7 @@ def check_schema(schema: StructType) -> pa.Schema:
     """
     requested = to_arrow_schema(schema, timezone="UTC")
     try:
-        known_schema = output_schema(tuple(requested.names))
+        known_schema = output_schema(tuple(requested.names), options.decoder)
     except ValueError as error:
         raise OptionError(f"schema: {error}") from None
     for field, requested_field in zip(known_schema, requested, strict=True):
@@ -76,8 +86,12 @@ def read_task(partition: InputPartition, options: SourceOptions, schema: pa.Sche
     """Yield the rows of a task in the schema that Spark expects."""
     if isinstance(partition, LogInputPartition):  # For an empty plan, Spark passes an input partition of its own class.
         prepare_worker(options.engine)
-        for batch in read_ranges(partition.ranges, options, tuple(schema.names)):
-            yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+        decoder = options.decoder
+        inputs = [name for name in schema.names if name not in {DECODED_COLUMN, UNDECODABLE_COLUMN}]
+        inputs += [] if decoder is None else [name for name in schema_decoder.INPUT_COLUMNS if name not in inputs]
+        for batch in read_ranges(partition.ranges, options, tuple(inputs)):
+            columns = dict(zip(inputs, batch.columns, strict=True)) | ({} if decoder is None else decoder.decode(batch))
+            yield pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
 class LogReader(DataSourceReader):
@@ -85,7 +99,7 @@ class LogReader(DataSourceReader):
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
-        self._schema = check_schema(schema)
+        self._schema = check_schema(schema, options)
         self._filters = PushedFilters(gives_nulls=DAMAGE_COLUMN in self._schema.names)
 
     def partitions(self) -> list[InputPartition]:
@@ -161,7 +175,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if options.ending is not None:
             raise OptionError("endingOffsets: a stream has no end; Trigger.AvailableNow stops at the present one")
         self._options = options
-        self._schema = check_schema(schema)
+        self._schema = check_schema(schema, options)
         self._query_logs = QueryLogs(options)
         self._logs: dict[TopicPartition, QueryLog] = {}
         self._target: Offsets | None = None
@@ -287,6 +301,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 class MinibrokerDataSource(DataSource):
     """A Spark data source that reads log directories in batch and streaming queries, and writes them."""
 
+    _decoder: "schema_decoder.Decoder | None" = None
+
     @classmethod
     def name(cls) -> str:
         """Return the name of this data source, which users pass to `format`."""
@@ -294,7 +310,15 @@ class MinibrokerDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the schema, with the columns that the options select."""
-        return from_arrow_schema(output_schema(parse_options(self.options).columns))
+        options = self._parse_options()
+        return from_arrow_schema(output_schema(options.columns, options.decoder))
+
+    def _parse_options(self, columns: Collection[str] | None = None) -> SourceOptions:
+        """Return the options. The decoder that some columns need has the same schemas in all calls."""
+        options = parse_options(self.options)
+        if options.schemas and not {DECODED_COLUMN, UNDECODABLE_COLUMN}.isdisjoint(columns or options.columns):
+            self._decoder = self._decoder or schema_decoder.Decoder(options)
+        return replace(options, decoder=self._decoder)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader for `spark.read`.
@@ -302,7 +326,7 @@ class MinibrokerDataSource(DataSource):
         Raises:
             OptionError: an option or the schema is invalid.
         """
-        options = parse_options(self.options)
+        options = self._parse_options(schema.fieldNames())
         return (PushdownLogReader if options.filter_pushdown else LogReader)(options, schema)
 
     def streamReader(self, schema: StructType) -> Any:  # noqa: N802 - Spark's name
@@ -311,7 +335,7 @@ class MinibrokerDataSource(DataSource):
         Raises:
             OptionError: an option or the schema is invalid.
         """
-        return LogStreamReader(parse_options(self.options), schema)
+        return LogStreamReader(self._parse_options(schema.fieldNames()), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:  # noqa: FBT001 - Spark's signature
         """Return a writer for `df.write`.

@@ -19,6 +19,10 @@ LATEST: Final = -1
 """The numbers that the connector's JSON and ListOffsets use."""
 
 DAMAGE_COLUMN: Final = "damage"
+DECODED_COLUMN: Final = "decoded"
+UNDECODABLE_COLUMN: Final = "undecodable"
+FROM_TOPIC: Final = "topic"
+"""The value of the option `schemas` for the schemas in the topic of the same directory."""
 SPLIT_BYTES: Final = 64 * 1024 * 1024
 """The size of a task. Tasks of half this size cost a query an eighth more CPU time. Larger ones gain little."""
 
@@ -63,6 +67,9 @@ class SourceOptions:
     include_control: bool = False
     batch_fields: bool = False
     include_damage: bool = False
+    schemas: str = ""
+    #: A `schema_decoder.Decoder`, if a column of the query needs it.
+    decoder: Any = None
     filter_pushdown: bool = False
     storage: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
@@ -74,7 +81,14 @@ class SourceOptions:
             *((HEADERS_COLUMN,) if self.include_headers else ()),
             *(BATCH_COLUMNS if self.batch_fields else ()),
             *((DAMAGE_COLUMN,) if self.include_damage else ()),
+            *((DECODED_COLUMN,) if self.schemas else ()),
+            *((UNDECODABLE_COLUMN,) if self.schemas and self.mode == "permissive" else ()),
         )
+
+    @property
+    def has_one_topic(self) -> bool:
+        """Whether the options name a single topic."""
+        return len(self.topics or self.assignment or ()) == 1
 
 
 def parse_options(options: Mapping[str, str]) -> SourceOptions:
@@ -167,6 +181,12 @@ def _parse_engine(text: str) -> Engine:
     return engine_named(one_of(*ENGINES, "plain")(text))
 
 
+def _parse_schemas(text: str) -> str:
+    if text.startswith(("http://", "https://")):
+        return text
+    return "" if one_of("true", "false", FROM_TOPIC)(text) == "false" else FROM_TOPIC
+
+
 def _parse_milliseconds(text: str) -> int:
     if not text.strip().isdecimal():
         raise ValueError("expected milliseconds since 1970")
@@ -202,6 +222,7 @@ _OPTIONS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "includeControl": ("include_control", parse_flag),
     "batchFields": ("batch_fields", parse_flag),
     "includeDamage": ("include_damage", parse_flag),
+    "schemas": ("schemas", _parse_schemas),
     "filterPushdown": ("filter_pushdown", parse_flag),
     "storageOptions": ("storage", _parse_storage),
     **{f"{which}{suffix}": (which, read) for which in ("starting", "ending") for suffix, read in _POSITIONS.items()},

@@ -27,7 +27,7 @@ from minibroker_pipeline.decode import (
 )
 from minibroker_pipeline.filesystem import OpenFile, ReadBuffer, open_listed
 from minibroker_pipeline.log_directories.log_end_offsets import is_abort_marker
-from minibroker_pipeline.source.options import DAMAGE_COLUMN, SourceOptions
+from minibroker_pipeline.source.options import DAMAGE_COLUMN, DECODED_COLUMN, UNDECODABLE_COLUMN, SourceOptions
 from minibroker_pipeline.source.planning import PERMISSIVE_HINT, LogRange, read_aborted_from_log
 from minibroker_protocol.records.header import CONTROL_FLAG, MAGIC_V2, TRANSACTIONAL_FLAG
 from minibroker_storage.layout import LOG_SUFFIX, TXN_INDEX_SUFFIX, offset_of
@@ -233,15 +233,18 @@ class _RangeReading:
         return pa.RecordBatch.from_pylist(rows, schema=output_schema(self._columns))
 
 
-def output_schema(columns: tuple[str, ...]) -> pa.Schema:
-    """Return the Arrow schema of these columns, which may include `DAMAGE_COLUMN`.
+def output_schema(columns: tuple[str, ...], decoder: Any = None) -> pa.Schema:
+    """Return the Arrow schema of these columns. `DECODED_COLUMN` has the type that the `schema_decoder.Decoder` says.
 
     Raises:
         ValueError: a column is unknown.
     """
-    decoder_columns = [column for column in columns if column != DAMAGE_COLUMN]
+    others = {DAMAGE_COLUMN: pa.string()}
+    if decoder is not None:
+        others |= {DECODED_COLUMN: decoder.type, UNDECODABLE_COLUMN: pa.string()}
+    decoder_columns = [column for column in columns if column not in others]
     fields = {field.name: field for field in schema_of(decoder_columns)} if decoder_columns else {}
-    return pa.schema([fields.get(column, pa.field(DAMAGE_COLUMN, pa.string())) for column in columns])
+    return pa.schema([fields.get(column) or pa.field(column, others[column]) for column in columns])
 
 
 _UNSEEN: Final = -1
