@@ -188,22 +188,9 @@ def _to_json(value: object) -> str:
 
 def _accepted_type(accept: str) -> str | None:
     """Return the type of the answer, or None if the header Accept names other types only."""
-    ranges: list[tuple[float, str]] = []
-    for item in filter(None, (part.strip().lower() for part in accept.split(","))):
-        name, _, parameters = item.partition(";")
-        quality = parameters.partition("q=")[2].partition(";")[0].strip()
-        try:
-            ranges.append((float(quality or 1), name.strip()))
-        except ValueError:
-            ranges.append((1.0, name.strip()))
-    if not ranges:
-        return _DEFAULT_TYPE
-    for _, name in sorted(ranges, key=lambda wanted: -wanted[0]):
-        if name in _ANY_TYPE:
-            return _DEFAULT_TYPE
-        if name in _TYPES:
-            return name
-    return None
+    names = [part.partition(";")[0].strip().lower() for part in (accept or "*/*").split(",")]
+    known = (name for name in names if name in {*_TYPES, *_ANY_TYPE})
+    return next((name if name in _TYPES else _DEFAULT_TYPE for name in known), None)
 
 
 def _split_path(raw_path: bytes) -> list[str]:

@@ -1,5 +1,6 @@
 """The documents of a JSON Schema, in which references are looked up."""
 
+import functools
 import re
 from collections.abc import Mapping
 from typing import Final, cast
@@ -58,7 +59,6 @@ class Documents:
         for name, document in references.items():
             for uri in (name.removesuffix("#"), _join(self.base, name)[0], f"./{name}"):
                 self.resources.setdefault(uri, document)
-        self._anchors: dict[str, tuple[Json, str]] | None = None
 
     def base_of(self, schema: Json, base: str) -> str:
         """Return the URI against which references within a schema are resolved."""
@@ -73,43 +73,25 @@ class Documents:
         """
         uri, fragment = _join(base, reference)
         full = f"{uri}#{fragment}" if fragment else uri
-        if full in self.resources:
-            return self.resources[full], full
-        if fragment.startswith("/"):
-            for document in (self._find_document(uri, reference), self._root_for(reference)):
-                found = None if document is None else self._follow(document, fragment, uri)
+        if full in self._targets:
+            return self._targets[full]
+        own_name = reference.partition("#")[0]
+        # Drafts to 7 let a schema with an id of its own point into the root, whose name is empty.
+        for name in (uri, own_name) if own_name or not self._is_modern else (uri,):
+            if name not in self._targets and (document := _meta_schema(name)) is not None:
+                self.resources[name] = document
+                self._add_targets(self._targets, document, name)
+            if name in self._targets:
+                document = self._targets[name][0]
+                found = self._follow(document, fragment, uri) if fragment else (document, uri)
                 if found is not None:
                     return found
-            raise InvalidSchemaError(f"{where}: the reference {reference!r} leads nowhere")
-        anchored = self._anchor(full)
-        if anchored is not None:
-            return anchored
-        document = None if fragment else self._find_document(uri, reference)
-        if document is None:
-            raise InvalidSchemaError(f"{where}: the reference {reference!r} leads nowhere")
-        return document, uri
-
-    def _find_document(self, uri: str, reference: str) -> Json:
-        """Return the document with this URI, or else the one whose name a reference begins with, or None."""
-        name = reference.partition("#")[0]
-        for candidate in (uri, name) if name else (uri,):
-            if candidate in self.resources:
-                return self.resources[candidate]
-        anchored = self._anchor(uri)
-        if anchored:
-            return anchored[0]
-        document = _meta_schema(uri)
-        if document is not None:
-            self.resources[uri] = document
-            self._anchors = None
-        return document
-
-    def _root_for(self, reference: str) -> Json:
-        """Return the root for a pointer into it from a schema with an id of its own, which drafts to 7 allow."""
-        return self.resources[""] if reference.startswith("#") and not self._is_modern else None
+        raise InvalidSchemaError(f"{where}: the reference {reference!r} leads nowhere")
 
     def _follow(self, value: Json, pointer: str, base: str) -> tuple[Json, str] | None:
         """Return what a JSON pointer leads to, and its base URI, or None if it leads nowhere."""
+        if not pointer.startswith("/"):
+            return None
         for token in pointer.split("/")[1:]:
             base = self.base_of(value, base)
             key = unquote(token).replace("~1", "/").replace("~0", "~")
@@ -121,31 +103,31 @@ class Documents:
                 return None
         return value, base
 
-    def _anchor(self, uri: str) -> tuple[Json, str] | None:
-        """Return the schema with an id or an anchor, and its base URI."""
-        if self._anchors is None:
-            self._anchors = {}
-            waiting = [(document, base) for base, document in self.resources.items()]
-            while waiting:
-                value, base = waiting.pop()
-                if isinstance(value, dict):
-                    base = self._add_anchors(value, base, self._anchors)
-                    waiting += [(child, base) for key, child in value.items() if key not in {"enum", "const"}]
-                elif isinstance(value, list):
-                    waiting += [(child, base) for child in value]
-        return self._anchors.get(uri)
+    @functools.cached_property
+    def _targets(self) -> dict[str, tuple[Json, str]]:
+        """The documents, and the schemas with an id or an anchor, each with its base URI."""
+        targets = {uri: (document, uri) for uri, document in self.resources.items()}
+        for uri, document in self.resources.items():
+            self._add_targets(targets, document, uri)
+        return targets
 
-    def _add_anchors(self, schema: dict[str, Json], base: str, anchors: dict[str, tuple[Json, str]]) -> str:
-        """Note the ids and anchors of a schema, and return its base URI."""
-        own = schema.get(self.id_keyword)
-        if isinstance(own, str):
-            base, fragment = _join(base, own)
-            anchors.setdefault(f"{base}#{fragment}" if fragment else base, (schema, base))
-        for keyword in ("$anchor", "$dynamicAnchor"):
-            anchor = schema.get(keyword)
-            if isinstance(anchor, str):
-                anchors.setdefault(f"{base}#{anchor}", (schema, base))
-        return base
+    def _add_targets(self, targets: dict[str, tuple[Json, str]], document: Json, uri: str) -> None:
+        """Note the URIs of a document and of the schemas in it."""
+        targets.setdefault(uri, (document, uri))
+        waiting = [(document, uri)]
+        while waiting:
+            value, base = waiting.pop()
+            if isinstance(value, list):
+                waiting += [(child, base) for child in value]
+            elif isinstance(value, dict):
+                own = value.get(self.id_keyword)
+                if isinstance(own, str):
+                    base, fragment = _join(base, own)
+                    targets.setdefault(f"{base}#{fragment}" if fragment else base, (value, base))
+                for anchor in (value.get("$anchor"), value.get("$dynamicAnchor")):
+                    if isinstance(anchor, str):
+                        targets.setdefault(f"{base}#{anchor}", (value, base))
+                waiting += [(child, base) for key, child in value.items() if key not in {"enum", "const"}]
 
 
 def _join(base: str, reference: str) -> tuple[str, str]:
