@@ -22,6 +22,8 @@ MAX_BODY_BYTES: Final = 2 << 20
 
 A topic takes messages of 1 MiB by default, so a larger schema could not be stored anyway.
 """
+_MAX_VALUES: Final = 200_000
+"""The most values of a body, counted by commas and brackets, and those in the text of a schema."""
 _DEFAULT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _TYPES: Final = (_DEFAULT_TYPE, "application/vnd.schemaregistry+json", "application/json")
 _BODY_TYPES: Final = frozenset({*_TYPES, "application/octet-stream"})
@@ -173,8 +175,10 @@ def _parse_body(body: bytes) -> object:
     """Return the JSON of a body.
 
     Raises:
-        RegistryError: the body is not JSON.
+        RegistryError: the body is not JSON, or has too many values.
     """
+    if sum(map(body.count, b",[{")) > _MAX_VALUES:
+        raise errors.too_large()
     try:
         value: object = json.loads(body)
     except (ValueError, RecursionError) as error:

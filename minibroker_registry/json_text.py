@@ -14,6 +14,8 @@ Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | Decimal | bool | N
 
 MAX_CHARACTERS: Final = 1_000_000
 """The longest text of a schema. Confluent's clients send at most 1 MB."""
+MAX_VALUES: Final = 100_000
+"""The most values of a schema, counted by commas and brackets. Each would be an object for the garbage collector."""
 MAX_DEPTH: Final = 200
 """The deepest nesting of arrays and objects."""
 
@@ -32,6 +34,8 @@ def load(text: str) -> Json:
     """
     if len(text) > MAX_CHARACTERS:
         raise InvalidSchemaError(f"The schema has {len(text)} characters, more than {MAX_CHARACTERS}")
+    if sum(map(text.count, ",[{")) > MAX_VALUES:
+        raise InvalidSchemaError(f"The schema has more than {MAX_VALUES} values")
     try:
         value: Json = json.loads(text, parse_float=Decimal, parse_constant=refuse_constant)
     except RecursionError:

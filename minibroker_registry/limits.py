@@ -3,7 +3,7 @@
 import time
 from typing import Final
 
-CPU_SECONDS: Final = 0.8
+CPU_SECONDS: Final = 0.5
 """The CPU time for reading a schema, or for comparing two."""
 _CPU_SECONDS_PER_BYTE: Final = 5e-6
 """The additional time for each byte of data that is checked."""

@@ -77,6 +77,7 @@ _REFUSED: Final = {
     "avro: digits": (avro.parse, f'{{"type":"int","x":{"9" * 100_000}}}'),
     "avro: a default of many types": (avro.parse, json.dumps(_recursive_default())),
     "json: 10 MB": (json_schema.parse, json.dumps({"title": "x" * 10 * _MEGABYTE})),
+    "json: many values": (json_schema.parse, '{"x":[' + "[]," * 60_000 + "[]]}"),
     "json: depth": (json_schema.parse, '{"not":' * 100_000),
     "json: depth of unknown keywords": (json_schema.parse, '{"x":' + "[" * 300 + "]" * 300 + "}"),
     "json: a reference by HTTP": (json_schema.parse, '{"$ref":"http://127.0.0.1:9/x.json"}'),

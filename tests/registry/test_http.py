@@ -62,6 +62,10 @@ def test_a_body_that_is_too_large_is_refused(rest: Rest) -> None:
     assert rest.refusal("POST", "/subjects/a/versions", b" " * (3 << 20)) == (422, 42209)
 
 
+def test_a_body_with_too_many_values_is_refused(rest: Rest) -> None:
+    assert rest.refusal("POST", "/subjects/a/versions", b"[" + b"[]," * 200_000 + b"[]]") == (422, 42209)
+
+
 def test_a_schema_that_the_topic_cannot_hold_is_refused(rest: Rest) -> None:
     body = {"schema": V1, "metadata": {"properties": {"x": "y" * 2_000_000}}}
     assert rest.refusal("POST", "/subjects/a/versions", body) == (422, 42209)

@@ -1,0 +1,73 @@
+"""A registry with many schemas."""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import pytest
+
+from minibroker_registry import records
+from minibroker_registry.records import Record, Version
+from minibroker_registry.registry import NewSchema, Registry
+
+_SLACK: Final = 5
+"""How much more CPU time than on a quiet machine a step may take here."""
+_COUNT: Final = 10_000
+
+
+class Topic:
+    """A schema topic in memory."""
+
+    cluster_id = "cluster"
+
+    def __init__(self) -> None:
+        self.new: list[Record] = []
+
+    def read(self) -> tuple[bool, Sequence[Record]]:
+        new, self.new = self.new, []
+        return False, new
+
+    def append(self, new: Sequence[Record]) -> None:
+        self.new += new
+
+
+def avro(number: int) -> str:
+    fields = [{"name": f"f{index}", "type": ["null", "string"], "default": None} for index in range(20)]
+    return json.dumps({"type": "record", "name": f"Order{number}", "fields": fields}, separators=(",", ":"))
+
+
+def json_schema(number: int) -> str:
+    properties = {f"f{index}": {"type": "string", "maxLength": index + 1} for index in range(20)}
+    return json.dumps({"title": f"Order{number}", "type": "object", "properties": properties})
+
+
+def protobuf(number: int) -> str:
+    fields = "".join(f"  string f{index} = {index + 1};\n" for index in range(20))
+    return f'syntax = "proto3";\npackage shop;\n\nmessage Order{number} {{\n{fields}}}\n'
+
+
+def test_ten_thousand_schemas_are_loaded_and_found_soon() -> None:
+    topic = Topic()
+    for number in range(_COUNT):
+        content = records.make_content("AVRO", avro(number), (), None)
+        topic.new.append(records.schema_record(Version(f"s{number % 2_000}", number // 2_000 + 1, number + 1, content)))
+    registry = Registry(topic)
+    begin = time.thread_time()
+    registry.sync()
+    assert time.thread_time() - begin < 2 * _SLACK
+    begin = time.thread_time()
+    for number in range(_COUNT):
+        assert registry.state.versions_of_id(".", number + 1)[0].content.kind == "AVRO"
+    assert time.thread_time() - begin < 0.001 * _COUNT * _SLACK
+
+
+@pytest.mark.parametrize(("kind", "text"), [("AVRO", avro), ("JSON", json_schema), ("PROTOBUF", protobuf)])
+def test_a_schema_is_registered_soon(kind: str, text: Callable[[int], str]) -> None:
+    registry = Registry(Topic())
+    registry.register("warm-up", NewSchema(kind, text(0)), normalize=False)
+    begin = time.thread_time()
+    for number in range(100):
+        registry.sync()
+        assert registry.register(f"s{number}", NewSchema(kind, text(number + 1)), normalize=False).id == number + 2
+    assert time.thread_time() - begin < 0.003 * 100 * _SLACK
