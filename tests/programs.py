@@ -16,10 +16,11 @@ def run_program(
     cwd: str | PathLike[str] | None = None,
     env: Mapping[str, str] | None = None,
     input: str = "",  # noqa: A002 - as subprocess names it
+    timeout: float = PATIENCE_S,
 ) -> Completed:
     """Run a program to its end, and capture its output as text."""
     return subprocess.run(
-        command, cwd=cwd, env=env, input=input, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        command, cwd=cwd, env=env, input=input, capture_output=True, text=True, timeout=timeout, check=False
     )
 
 
@@ -28,12 +29,14 @@ def run_to_success(
     *,
     cwd: str | PathLike[str] | None = None,
     env: Mapping[str, str] | None = None,
+    input: str = "",  # noqa: A002 - the same
+    timeout: float = PATIENCE_S,
 ) -> Completed:
     """Like run_program().
 
     Raises:
         AssertionError: The program fails. The message is all of its output.
     """
-    completed = run_program(command, cwd=cwd, env=env)
+    completed = run_program(command, cwd=cwd, env=env, input=input, timeout=timeout)
     assert completed.returncode == 0, completed.stdout + completed.stderr
     return completed

@@ -17,7 +17,7 @@ from minibroker import AsyncBroker, Broker, OperationError
 from minibroker.config.key_tables import BROKER_KEYS, TOPIC_KEYS
 from tests.documented import ROOT, Block, blocks, code
 from tests.patience import PATIENCE_S
-from tests.programs import run_program
+from tests.programs import run_program, run_to_success
 
 pytestmark = pytest.mark.slow
 
@@ -35,8 +35,7 @@ def test_the_service_and_its_tests_run(tmp_path: Path) -> None:
     (tmp_path / "test_billing.py").write_text("\n\n".join(tests))
     (tmp_path / "pytest.ini").write_text(f"[pytest]\nkafka_timeout = {PATIENCE_S}\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q"]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False)
-    assert result.returncode == 0, result.stdout
+    result = run_to_success(command, cwd=tmp_path, timeout=2 * PATIENCE_S)
     assert f"{len(tests)} passed" in result.stdout
 
 

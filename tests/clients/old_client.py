@@ -6,7 +6,6 @@ It lives in a folder of its own, since the tests use a newer kafka-python.
 
 import base64
 import json
-import subprocess
 import sys
 import sysconfig
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.clients.kafka_versions import import_kafka
+from tests.programs import run_to_success
 
 TIMEOUT = 300.0
 PLACE = Path(sysconfig.get_path("data")) / "old-client"
@@ -65,15 +65,9 @@ def run(bootstrap: str, version: Sequence[int], jobs: Sequence[Job]) -> list[See
         "version": list(version),
         "jobs": [{**job._asdict(), "produce": [_to_json(record) for record in job.produce]} for job in jobs],
     }
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.clients.old_client", str(PLACE)],
-        input=json.dumps(asked),
-        capture_output=True,
-        text=True,
-        timeout=4 * TIMEOUT,
-        check=False,
+    done = run_to_success(
+        [sys.executable, "-m", "tests.clients.old_client", str(PLACE)], input=json.dumps(asked), timeout=4 * TIMEOUT
     )
-    assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)
     return [Seen(**{**each, "consumed": [_from_json(record) for record in each["consumed"]]}) for each in seen]
 

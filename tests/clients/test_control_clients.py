@@ -24,6 +24,7 @@ from tests.clients.broker_process import environment as with_checkout
 from tests.clients.recorded_serve import CALLS
 from tests.clients.toolchains import tool
 from tests.patience import PATIENCE_S
+from tests.programs import run_to_success
 
 FOLDER = ROOT / "clients"
 TIMEOUT = 600  # a hang; they take seconds
@@ -66,17 +67,7 @@ def test_a_client_passes_its_tests_which_send_all_that_the_control_plane_takes(l
     serve.write_text(f'#!/bin/sh\nexec {python} "$@"\n')
     serve.chmod(0o755)
     environment = {**with_checkout(), "MINIBROKER_COMMAND": str(serve), CALLS: str(tmp_path / "calls")}
-    done = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_to_success(command, cwd=tmp_path, env=environment, timeout=TIMEOUT)
     calls: dict[str, set[str]] = defaultdict(set)
     for line in (tmp_path / "calls").read_text().splitlines():
         call = json.loads(line)
@@ -109,8 +100,7 @@ def test_the_types_for_node_take_what_is_right_and_refuse_what_is_not(tmp_path: 
     shutil.copy(programs.RUNNERS / "node" / "types.ts", tmp_path)
     options = ["--noEmit", "--strict", "--module", "nodenext", "--moduleResolution", "nodenext", "--types", "node"]
     command = [node, str(packages / "typescript/bin/tsc"), *options, "types.ts"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_to_success(command, cwd=tmp_path, timeout=TIMEOUT)
 
 
 def version(language: str) -> str:

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from minibroker import Broker
 from tests.clients import go_programs, java_programs, node_programs, rust_programs
 from tests.clients.toolchains import tool
 from tests.documented import code
+from tests.programs import run_to_success
 
 PAGE = "docs/clients.md"
 
@@ -57,6 +57,5 @@ def test_the_program_that_is_shown_sends_its_record(
             "CGO_ENABLED": "0",  # of Go
             "BOOTSTRAP_SERVERS": broker.bootstrap_servers,
         }
-        done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+        run_to_success(words, env=environment, timeout=300)
         assert [(record.key, record.value) for record in broker.records("orders")] == [(b"a", b"hello")]

@@ -6,7 +6,6 @@ The first line of a block names its file.
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from tests.clients import control_client_programs as programs
 from tests.clients import go_programs, toolchains
 from tests.clients.broker_process import ROOT
 from tests.documented import blocks, code
+from tests.programs import run_to_success
 from tests.test_documented_blocks import CODE
 
 TIMEOUT = 600  # a hang; they take seconds
@@ -41,17 +41,12 @@ def write_files(page: str, folder: Path) -> list[Path]:
 def run(command: Sequence[str], folder: Path) -> str:
     """Run tests in a folder, with `minibroker` on the PATH. AssertionError unless they pass; what they print."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    done = subprocess.run(
+    done = run_to_success(
         command,
         cwd=folder,
         env={**os.environ, "PATH": path, "CI": "true", "NO_COLOR": "1", "TMPDIR": str(folder)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
         timeout=TIMEOUT,
-        check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
     assert not list(folder.glob("minibroker-*")), "the broker was stopped, and has removed its data"
     return done.stdout + done.stderr
 

@@ -4,7 +4,6 @@ import asyncio
 import base64
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from minibroker.security.tls.certificates import Certificates, write_certificate
 from tests.clients.contract import TIMEOUT
 from tests.clients.java_programs import VERSIONS, client_command
 from tests.clients.old_client import PLACE as OLD_CLIENT
+from tests.programs import run_program, run_to_success
 from tests.sweeps import one_in
 
 # None of these three has types that say what it takes.
@@ -124,7 +124,7 @@ def java(
     command = [*client_command("Secure", version), str(path), *job]
     place = command.index("-cp") + 1
     command[place] = os.pathsep.join([command[place], *map(str, jars)])
-    done = subprocess.run(command, capture_output=True, text=True, timeout=2 * TIMEOUT, check=True)
+    done = run_to_success(command, timeout=2 * TIMEOUT)
     *events, last = map(json.loads, done.stdout.splitlines())
     assert last == {"event": "closed"}
     return events
@@ -288,5 +288,5 @@ print(next(consumer).value.decode())
         USERS["bob"],
         str(int(TIMEOUT)),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=3 * TIMEOUT, check=False)
+    done = run_program(command, timeout=3 * TIMEOUT)
     assert done.stdout == "from 2019\n", done.stderr

@@ -1,6 +1,5 @@
 """Compose files, run by `docker compose`."""
 
-import subprocess
 import sys
 import uuid
 from contextlib import ExitStack
@@ -10,7 +9,7 @@ from typing import Self
 
 from tests.docker.boxes import Container
 from tests.docker.engine import PREFIX, Engine, lock
-from tests.patience import PATIENCE_S
+from tests.programs import run_program
 
 
 class Project:
@@ -66,7 +65,7 @@ class Project:
         """Run a Python program of the tests, which finds the published ports on localhost, and return its output."""
         command = [sys.executable, "-c", program, *arguments]
         with self._engine.network():
-            done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+            done = run_program(command)
         assert done.returncode == 0, done.stdout + done.stderr + self.docker("logs")
         return done.stdout
 

@@ -4,7 +4,6 @@ Java's admin client plays kafka-ui, Kafdrop and AKHQ. franz-go plays Redpanda Co
 """
 
 import json
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from tests.clients.test_java import answers, noted_for
 from tests.docker.boxes import Container
 from tests.docker.test_redpanda import STARTED, asked
 from tests.patience import PATIENCE_S
+from tests.programs import run_to_success
 from tests.sweeps import one_in
 
 Boxes = Callable[..., Container]
@@ -94,14 +94,7 @@ def test_redpanda_console_starts_and_is_answered(boxes: Boxes) -> None:
     for missing in ("/v1/features/license", "/v1/features/enterprise", "/v1/transform"):
         assert asked(admin, missing)[0] == 404
     config = {"bootstrap": "localhost:9092", "topic": "orders", "group": "readers"}
-    done = subprocess.run(
-        [*go_programs.command("console"), json.dumps(config)],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run_to_success([*go_programs.command("console"), json.dumps(config)])
     by_event: dict[str, Any] = {line["event"]: line["answer"] for line in map(json.loads, done.stdout.splitlines())}
     assert by_event["messages"] == ["7 key 7 7", "8 key 8 8", "9 key 9 9"]
     assert by_event["edited"] is None

@@ -15,6 +15,7 @@ import yaml  # type: ignore[import-untyped]  # it has no types
 
 from tests.documented import ROOT, code
 from tests.patience import PATIENCE_S, eventually
+from tests.programs import run_program, run_to_success
 
 PAGE = "docs/ci.md"
 ALONE = "Tests that start the broker"
@@ -72,7 +73,7 @@ def test_the_files_are_what_their_schema_wants(heading: str, schema: str, tmp_pa
     file = tmp_path / "jobs.yml"
     file.write_text(code(PAGE, heading, "yaml")[0])
     command = [str(BIN / "check-jsonschema"), "--builtin-schema", schema, str(file)]
-    checked = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    checked = run_program(command)
     assert (checked.returncode, checked.stderr) == (0, ""), checked.stdout
 
 
@@ -82,17 +83,9 @@ def run(command: str, folder: Path, variables: Mapping[str, str]) -> str:
     (folder / "run-tests").write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} check.py\n")
     (folder / "run-tests").chmod(0o755)
     path = os.pathsep.join([str(BIN), os.environ["PATH"]])
-    done = subprocess.run(
-        ["sh", "-euc", command],
-        cwd=folder,
-        env={**os.environ, "PATH": path, "TMPDIR": str(folder), **variables},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
+    done = run_to_success(
+        ["sh", "-euc", command], cwd=folder, env={**os.environ, "PATH": path, "TMPDIR": str(folder), **variables}
     )
-    assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
@@ -110,14 +103,7 @@ def service(environment: Mapping[str, str], address: str, folder: Path) -> Itera
     assert environment["MINIBROKER_CONTROL"] == "0.0.0.0:9900"
     path = {"PATH": os.pathsep.join([str(BIN), os.environ["PATH"]])}
     entrypoint = [sys.executable, str(ROOT / "docker/entrypoint.py")]
-    printed = subprocess.run(
-        [*entrypoint, "--print-command"],
-        env={**environment, **path},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=True,
-    )
+    printed = run_to_success([*entrypoint, "--print-command"], env={**environment, **path})
     options = dict(pairwise(shlex.split(printed.stdout)))
     assert (options["--listen"], options["--advertise"]) == ("0.0.0.0:9092", address)
     free = {

@@ -20,6 +20,7 @@ from minibroker_container import entrypoint
 from tests.broker.security.sasl.login import authenticate, handshake
 from tests.broker.socket_client import SocketClient
 from tests.patience import PATIENCE_S
+from tests.programs import run_program
 
 ROOT = Path(__file__).parents[2]
 ENTRYPOINT = ROOT / "docker" / "entrypoint.py"
@@ -31,14 +32,7 @@ Completed: TypeAlias = "subprocess.CompletedProcess[str]"
 
 def run(environment: Mapping[str, str], *arguments: str) -> Completed:
     """Run the entry point with nothing else in its environment."""
-    return subprocess.run(
-        [sys.executable, str(ENTRYPOINT), *arguments],
-        env={**NO_REGISTRY, **environment},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    return run_program([sys.executable, str(ENTRYPOINT), *arguments], env={**NO_REGISTRY, **environment})
 
 
 def printed_command(environment: Mapping[str, str], *arguments: str) -> list[str]:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from minibroker import Broker
 from minibroker_container import health, sockets
 from tests.docker.test_meeting import Containers, held_in, until
 from tests.patience import PATIENCE_S
+from tests.programs import run_program
 
 CHECK = Path(__file__).parents[2] / "docker" / "rootfs" / "usr" / "bin" / "minibroker-health"
 
@@ -30,9 +30,7 @@ def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def check(report: Path) -> tuple[int, str]:
     """Run the check and return its status and what it prints."""
-    done = subprocess.run(
-        ["bash", str(CHECK), str(report)], capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
+    done = run_program(["bash", str(CHECK), str(report)])
     return done.returncode, done.stdout
 
 

@@ -5,7 +5,6 @@ The programs are those of docs/testcontainers.md.
 
 import functools
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from tests.docker.engine import IMAGE, PREFIX, Engine
 from tests.documented import code
 from tests.kafka import jars
 from tests.kafka.fixtures import or_skip
-from tests.patience import PATIENCE_S
+from tests.programs import run_program
 from tests.sweeps import one_in
 
 PAGE = "docs/testcontainers.md"
@@ -42,7 +41,7 @@ def run(command: Sequence[str], engine: Engine, more: Mapping[str, str] | None =
     }
     before = started(engine)
     with engine.network():
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        done = run_program(command, env=environment)
     left = started(engine) - before
     logs = [engine.try_docker("logs", container).stdout for container in left]
     engine.try_docker("rm", "--force", "--volumes", *left)

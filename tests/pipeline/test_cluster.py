@@ -16,7 +16,7 @@ from tests.documented import ROOT, code
 from tests.patience import PATIENCE_S
 from tests.pipeline.producing import Message, create, produce
 from tests.pipeline.standalone import Cluster
-from tests.programs import run_to_success
+from tests.programs import run_program, run_to_success
 
 PAGE: Final = "docs/spark.md"
 SECTION: Final = "On a cluster"
@@ -105,9 +105,7 @@ def counts(output: str) -> list[list[str]]:
 
 
 def test_the_workers_do_not_have_this_distribution(site: Site) -> None:
-    completed = subprocess.run(
-        [site.python, "-c", "import pyarrow, numba, minibroker_pipeline"], capture_output=True, text=True, check=False
-    )
+    completed = run_program([site.python, "-c", "import pyarrow, numba, minibroker_pipeline"])
     assert "No module named 'minibroker_pipeline'" in completed.stderr
 
 

@@ -3,14 +3,13 @@
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from tests.patience import PATIENCE_S
+from tests.programs import run_program
 
 ENDINGS = {
     "at its end": "",
@@ -28,13 +27,8 @@ def run(program: str, folder: Path) -> str:
     start = (
         "import os, sys\nfrom minibroker import AsyncBroker, Broker\nbroker = Broker(topics=['a'])\nbroker.start()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", start + program],
-        env={**os.environ, "TMPDIR": str(folder)},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
+    done = run_program(
+        [sys.executable, "-W", "ignore", "-c", start + program], env={**os.environ, "TMPDIR": str(folder)}
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
@@ -79,13 +73,8 @@ def killed(folder: Path) -> str:
     program = (
         "import os; from minibroker import Broker; b = Broker(topics=['a']); b.start(); print(b.data_dir, flush=True)"
     )
-    child = subprocess.run(
-        [sys.executable, "-c", f"{program}; os.kill(os.getpid(), 9)"],
-        env={**os.environ, "TMPDIR": str(folder)},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
+    child = run_program(
+        [sys.executable, "-c", f"{program}; os.kill(os.getpid(), 9)"], env={**os.environ, "TMPDIR": str(folder)}
     )
     assert child.returncode == -signal.SIGKILL
     return child.stdout.strip()

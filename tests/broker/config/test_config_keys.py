@@ -1,5 +1,4 @@
 import ast
-import subprocess
 import sys
 from functools import cache
 from pathlib import Path
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 from minibroker.config import BROKER_KEYS, TOPIC_KEYS, ConfigError, ConfigType
 from minibroker.config.key_tables import CLIENT_METRICS_KEYS, GROUP_KEYS
 from minibroker.config.reference import KAFKA_4_DEFAULTS, render
+from tests.programs import run_to_success
 
 ROOT = Path(__file__).parents[3]
 
@@ -126,7 +126,7 @@ def test_importing_the_configuration_loads_no_other_room() -> None:
         "from minibroker_protocol.lazy_imports import is_loaded; "
         "print(*filter(is_loaded, sorted(set(sys.modules) - before)))"
     )
-    loaded = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = run_to_success([sys.executable, "-c", script], cwd=ROOT)
     rooms = [name for name in loaded.stdout.split() if name.startswith("minibroker")]
     assert [name for name in rooms if not name.startswith("minibroker.config")] == [
         "minibroker",

@@ -1,7 +1,6 @@
 """The 61 bytes of a v2 header, the header of a v0 or v1 entry, and the two fields outside the CRC."""
 
 import os
-import subprocess
 import sys
 from importlib.machinery import PathFinder
 
@@ -27,6 +26,7 @@ from minibroker_protocol.records.header import (
 )
 from minibroker_protocol.records.legacy import encode_message
 from minibroker_protocol.records.record import NewRecord
+from tests.programs import run_to_success
 
 FIELDS = BatchHeader(1, 49, 2, 2, 0xFFFFFFFF, 0, 3, 4, 5, 6, 7, 8, 9)
 
@@ -149,7 +149,7 @@ def test_importing_the_package_loads_no_codec_and_no_package_metadata() -> None:
     heavy = ["lz4", "snappy", "zstandard", "zlib", "importlib.metadata", "minibroker_protocol.records.codecs"]
     code = f"import sys, minibroker_protocol.records; print([name for name in {heavy} if name in sys.modules])"
     environment = {"PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    done = run_to_success([sys.executable, "-c", code], env=environment)
     assert done.stdout == "[]\n"
 
 

@@ -1,6 +1,5 @@
 """Functions generated from the description of a record: their source, and that they all read records alike."""
 
-import subprocess
 import sys
 from collections.abc import Iterator
 
@@ -14,6 +13,7 @@ from minibroker_protocol.records.record_loop import FIELDS, RecordLoop, source
 from minibroker_protocol.records.record_times import read_times
 from minibroker_protocol.records.varint import decode_varint, decode_varlong
 from minibroker_storage.cleaner.entry_keys import extract_v2_keys
+from tests.programs import run_to_success
 
 SIZES = [0, 1, 63, 64, 8_191, 8_192, 1_100_000]
 RECORDS = [
@@ -86,5 +86,5 @@ def test_importing_the_records_generates_nothing() -> None:
         "from minibroker_protocol.records import record, record_loop; record_loop.source = None;"
         "import minibroker_protocol.records.record_times; print(record.walk_records.__code__.co_filename)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = run_to_success([sys.executable, "-c", script])
     assert done.stdout.strip().endswith("record.py")
