@@ -31,12 +31,6 @@ _ANY_TYPE: Final = frozenset({"*/*", "application/*"})
 _APICURIO: Final = ["apis", "ccompat"]
 """The beginning of the paths at which Apicurio Registry has the interface of Confluent's registry."""
 _UNAUTHORIZED: Final = 401
-_PHRASES: Final = {
-    404: "HTTP 404 Not Found",
-    405: "HTTP 405 Method Not Allowed",
-    406: "HTTP 406 Not Acceptable",
-    415: "HTTP 415 Unsupported Media Type",
-}
 
 _Message = MutableMapping[str, Any]
 _Receive = Callable[[], Awaitable[_Message]]
@@ -106,7 +100,7 @@ class Application:
             RegistryError: there is no such endpoint, or it refuses the request.
         """
         if _accepted_type(headers.get("accept", "")) is None:
-            raise _plain_error(406)
+            raise errors.plain(406)
         method: str = scope["method"]
         query: Mapping[str, list[str]] = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         segments = _split_path(scope["raw_path"])
@@ -117,7 +111,7 @@ class Application:
         value: object = None
         if method in {"POST", "PUT"} and segments != [""]:
             if headers.get("content-type", _DEFAULT_TYPE).partition(";")[0].strip().lower() not in _BODY_TYPES:
-                raise _plain_error(415)
+                raise errors.plain(415)
             value = _parse_body(body)
         is_lenient = headers.get("confluent-accept-unknown-properties", "").lower() == "true"
         try:
@@ -127,10 +121,7 @@ class Application:
                 return handler(Request(self._registry, path, query, value, is_lenient))
         except UnicodeEncodeError:
             raise RegistryError(400, "a text has half of a surrogate pair") from None
-        except (
-            InvalidSchemaError,
-            TooMuchWorkError,
-        ) as error:  # A format has refused to compare or to convert a schema.
+        except (InvalidSchemaError, TooMuchWorkError) as error:  # A format has refused a schema or a comparison.
             raise errors.unprocessable(errors.INVALID_SCHEMA, f"Invalid schema, details: {error}") from None
 
     def _follow_alias(
@@ -232,10 +223,6 @@ def _find_handler(method: str, segments: Sequence[str]) -> tuple[Handler, Mappin
         pairs = [*zip(parts, segments, strict=False)] if len(parts) == len(segments) else []
         if pairs and all(part == segment or (part[:1] == "{" and segment) for part, segment in pairs):
             if method not in handlers:
-                raise _plain_error(405)
+                raise errors.plain(405)
             return handlers[method], {part[1:-1]: segment for part, segment in pairs if part[:1] == "{"}
-    raise _plain_error(404)
-
-
-def _plain_error(status: int) -> RegistryError:
-    return RegistryError(status, _PHRASES[status])
+    raise errors.plain(404)

@@ -1,5 +1,6 @@
 """The errors of the registry's HTTP interface, with Confluent's status, code and wording."""
 
+from http import HTTPStatus
 from typing import Final
 
 INVALID_SCHEMA: Final = 42201
@@ -31,9 +32,9 @@ def unprocessable(code: int, message: str) -> RegistryError:
     return RegistryError(422, message, code)
 
 
-def page_not_found() -> RegistryError:
-    """Return the error for a path that is not served."""
-    return RegistryError(404, "HTTP 404 Not Found")
+def plain(status: int) -> RegistryError:
+    """Return the error for a request that no endpoint takes."""
+    return RegistryError(status, f"HTTP {status} {HTTPStatus(status).phrase}")
 
 
 def subject_not_found(subject: str) -> RegistryError:

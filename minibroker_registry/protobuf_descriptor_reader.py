@@ -111,13 +111,13 @@ class _Reader:
         if is_in_one_of or (self.is_proto3 and label != "repeated" and not proto.proto3_optional):
             label = ""
         written = proto.type_name or pb.FieldDescriptorProto.Type.Name(proto.type)[len("TYPE_") :].lower()
-        default: str | None = None
+        options = _options_of(proto)
         if proto.HasField("default_value") and not self.is_proto3:
             default = proto.default_value if written == "string" else Word(proto.default_value)
-            if written == "bytes":
-                default = unescape(proto.default_value)
-        json_name = proto.json_name if proto.HasField("json_name") else None
-        return elements.Field(proto.name, written, proto.number, label, _options_of(proto), default, json_name)
+            options.append(elements.Option("default", unescape(default) if written == "bytes" else default))
+        if proto.HasField("json_name"):
+            options.append(elements.Option("json_name", proto.json_name))
+        return elements.Field(proto.name, written, proto.number, label, options)
 
     def extends(self, fields: Iterable[pb.FieldDescriptorProto]) -> list[elements.Extend]:
         extends: dict[str, list[elements.Field]] = {}

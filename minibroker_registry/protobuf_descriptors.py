@@ -106,11 +106,13 @@ class _Builder:
                 self.field_type(types[number - 1], part, scope)
         else:
             self.field_type(field.type, proto, scope)
-        if field.default is not None:
-            proto.default_value = _default_text(field.default, field.type)
-        if field.json_name is not None:
-            proto.json_name = field.json_name
-        self.options(proto, field.options, scope)
+        for option in field.options:
+            value = option.special()
+            if value is not None and option.name == "default":
+                proto.default_value = _default_text(value, field.type)
+            elif value is not None:
+                proto.json_name = value
+        self.options(proto, [option for option in field.options if option.special() is None], scope)
 
     def field_type(self, written: str, proto: pb.FieldDescriptorProto, scope: str) -> None:
         if written in SCALARS:

@@ -36,18 +36,24 @@ class Option:
     value: Value
     parenthesized: bool = False
 
+    def special(self) -> str | None:
+        """Return the value if this is a default or a JSON name, which descriptors do not have among the options."""
+        is_special = self.name in ("default", "json_name") and not self.parenthesized
+        return self.value if is_special and isinstance(self.value, str) else None
+
 
 @dataclass(slots=True)
 class Field:
-    """A field. A group is a field of type `group` with a message of its own; its label is "" if it has none."""
+    """A field. A group is a field of type `group` with a message of its own; its label is "" if it has none.
+
+    The last options are `default` and `json_name`, if they are given (`special`).
+    """
 
     name: str
     type: str
     tag: int
     label: str = ""
     options: list[Option] = field(default_factory=list[Option])
-    default: str | None = None
-    json_name: str | None = None
     group: "Message | None" = None
 
 

@@ -206,12 +206,6 @@ class _Normalizer:
 
     def field(self, field: elements.Field, scope: str) -> elements.Field:
         options = self.options(field.options, scope)
-        default = field.default
-        if default is not None:
-            # A default counts as an option when options are sorted.
-            options = sorted([*options, elements.Option("default", decimal(default))], key=lambda option: option.name)
-        if field.json_name is not None:
-            options = sorted([*options, elements.Option("json_name", field.json_name)], key=lambda option: option.name)
         if field.group is not None:
             group = self.message(field.group, join_name(scope, field.group.name))
             return elements.Field(field.name, field.type, field.tag, field.label, options, group=group)

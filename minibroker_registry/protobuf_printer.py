@@ -87,12 +87,7 @@ def _message(message: elements.Message, indent: str, header: str = "") -> list[s
 
 def _field(field: elements.Field, indent: str) -> list[str]:
     label = f"{field.label} " if field.label else ""
-    options = list(field.options)
-    if field.default is not None:
-        options.append(elements.Option("default", field.default))
-    if field.json_name is not None:
-        options.append(elements.Option("json_name", field.json_name))
-    declaration = f"{label}{field.type} {field.name} = {field.tag}{_bracketed(options, indent)}"
+    declaration = f"{label}{field.type} {field.name} = {field.tag}{_bracketed(field.options, indent)}"
     if field.group is not None:
         return _message(field.group, indent, declaration)
     return [f"{indent}{declaration};"]

@@ -125,16 +125,12 @@ class _Parser(Tokens):
             raise self.error(f"the field of type {written[:40]!r} needs a label: optional, required or repeated")
         name = self.name()
         self.expect("=")
-        result = elements.Field(name, written, self.integer(1, elements.MAX_TAG), label)
-        for option in self.options():
-            if option.parenthesized or option.name not in ("default", "json_name") or not isinstance(option.value, str):
-                result.options.append(option)
-            elif option.name == "default":
-                result.default = option.value
-            else:
-                result.json_name = option.value
+        tag, options = self.integer(1, elements.MAX_TAG), self.options()
+        special = {option.name: option for option in options if option.special() is not None}
+        options = [option for option in options if option.special() is None]
+        options += [special[name] for name in sorted(special)]
         self.expect(";")
-        return result
+        return elements.Field(name, written, tag, label, options)
 
     def group(self, label: str) -> elements.Field:
         """Read a group."""

@@ -119,7 +119,8 @@ class Registry:
             content = latest.content
             new = replace(new, kind=content.kind, text=content.text, references=content.references)
         draft = self._draft(subject, new, normalize=normalize, is_new=True)
-        version = None if _sets_metadata(config) else self._find(subject, draft)
+        sets_metadata = config.get("defaultMetadata") or config.get("overrideMetadata")
+        version = None if sets_metadata else self._find(subject, draft)
         if version is None or not _is_meant(new, version):
             draft = self._with_metadata(subject, draft, config)
             version = self._find(subject, draft)
@@ -222,9 +223,8 @@ class Registry:
             raise errors.version_not_found(number)
         config = self.config_in_scope(subject)
         draft = self._draft(subject, new, normalize=normalize, is_new=True)
-        if number is None:
-            return self._compare(draft, self.state.versions(subject), config)
-        return self._compare(draft, [] if version is None else [version], config)
+        versions = [version] if version is not None else self.state.versions(subject) if number is None else []
+        return self._compare(draft, versions, config)
 
     def parsed(self, version: Version) -> Parsed:
         """Return the parsed schema of a version.
@@ -457,10 +457,6 @@ class Registry:
 def _is_meant(new: NewSchema, version: Version) -> bool:
     """Return whether a registered version is what the client wants to register."""
     return new.version in {0, LATEST, version.version} and new.id in {None, version.id}
-
-
-def _sets_metadata(config: Config) -> bool:
-    return bool(config.get("defaultMetadata") or config.get("overrideMetadata"))
 
 
 def _place(subject: str) -> str:

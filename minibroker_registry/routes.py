@@ -67,7 +67,7 @@ class Request:
         try:
             offset, limit = int(self.text("offset", "0")), int(self.text("limit", "-1"))
         except ValueError:
-            raise errors.page_not_found() from None
+            raise errors.plain(404) from None
         return list(items)[max(offset, 0) :][: limit if limit > 0 else None]
 
     def fields(self) -> Mapping[str, Any]:
@@ -123,7 +123,7 @@ class Request:
         """
         text = self.path["id"]
         if not re.fullmatch(r"[+-]?[0-9]{1,10}", text, re.ASCII):
-            raise errors.page_not_found()
+            raise errors.plain(404)
         wanted = subjects.normalize(self.text("subject"))
         for subject in self.state.namesakes(wanted):
             versions = self.state.versions_of_id(subjects.split(subject)[0], int(text))
