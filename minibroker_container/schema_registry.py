@@ -1,7 +1,8 @@
 """The environment of containers that are a schema registry only: confluentinc/cp-schema-registry, Karapace, Apicurio.
 
 They become `minibroker registry`. SCHEMA_REGISTRY_KAFKASTORE_SSL_KEYSTORE_LOCATION and similar variables are client
-properties under the names that follow KAFKASTORE_.
+properties under the names that follow KAFKASTORE_, SCHEMA_REGISTRY_SSL_KEYSTORE_LOCATION and similar ones the
+registry's own certificate.
 """
 
 import re
@@ -14,6 +15,8 @@ from minibroker_container.vendors import Warn
 
 _CONFLUENT: Final = "SCHEMA_REGISTRY_"
 _STORE: Final = "SCHEMA_REGISTRY_KAFKASTORE_"
+_ANY_HOST: Final = "0.0.0.0"  # noqa: S104 - containers listen on all interfaces
+_TLS: Final = "SCHEMA_REGISTRY_SSL_KEY"
 _KARAPACE: Final = "KARAPACE_"
 _APICURIO: Final = ("APICURIO_KAFKASQL_BOOTSTRAP_SERVERS", "REGISTRY_KAFKASQL_BOOTSTRAP_SERVERS")
 """Variables of Apicurio Registry 3 and 2, which listens on port 8080."""
@@ -72,7 +75,7 @@ def registry_options(environment: Mapping[str, str], warn: Warn) -> tuple[list[s
         for name, value in environment.items()
         if name.startswith((_CONFLUENT, _KARAPACE))
         and name not in known
-        and not name.startswith(_STORE)
+        and not name.startswith((_STORE, _TLS))
         and name.removeprefix(_KARAPACE) not in _KARAPACE_PROPERTIES
         and not _NO_EFFECT_NEEDED.fullmatch(name)
         and value
@@ -83,13 +86,16 @@ def registry_options(environment: Mapping[str, str], warn: Warn) -> tuple[list[s
 
 
 def _client_properties(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the client properties by which the registry reaches the brokers."""
+    """Return the client properties by which the registry reaches the brokers, and those of its certificate."""
     ours = {*_BOOTSTRAPS, *_TOPICS, *_REPLICATION}
     properties = {
         name.removeprefix(_STORE).lower().replace("_", "."): value
         for name, value in environment.items()
         if name.startswith(_STORE) and name not in ours and not _NO_EFFECT_NEEDED.fullmatch(name)
     }
+    for name in environment:
+        if name.startswith(_TLS):
+            properties[f"server.{name.removeprefix(_CONFLUENT).lower().replace('_', '.')}"] = environment[name]
     for name, key in _KARAPACE_PROPERTIES.items():
         if value := environment.get(f"{_KARAPACE}{name}"):
             properties[key] = value
@@ -101,18 +107,15 @@ def _client_properties(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _listen_address(environment: Mapping[str, str]) -> str:
-    """Return HOST:PORT of the first listener.
-
-    Raises:
-        ValueError: it is a listener with TLS.
-    """
-    name = f"{_CONFLUENT}LISTENERS"
-    listener = environment.get(name, "").split(",")[0].strip()
-    if listener.startswith("https"):
-        raise ValueError(f"{name}: {listener}: this registry speaks plain HTTP in a container of its own")
+    """Return [https://]HOST:PORT of the first listener."""
+    listener = environment.get(f"{_CONFLUENT}LISTENERS", "").split(",")[0].strip()
+    scheme, _, address = listener.rpartition("://")
+    if address:
+        address = f"{_ANY_HOST}{address}" if address.startswith(":") else address
+        return f"https://{address}" if scheme == "https" else address
     karapace_port = environment.get(f"{_KARAPACE}PORT") or environment.get(f"{_KARAPACE}REGISTRY_PORT")
     default_port = 8080 if any(map(environment.get, _APICURIO)) else 8081
-    return listener.rpartition("://")[2] or f"0.0.0.0:{karapace_port or default_port}"
+    return f"{_ANY_HOST}:{karapace_port or default_port}"
 
 
 def _first(environment: Mapping[str, str], names: Sequence[str]) -> str:

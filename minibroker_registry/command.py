@@ -5,8 +5,10 @@ import asyncio
 import signal
 from typing import Final
 
+from minibroker.config import BrokerConfig
 from minibroker.config.addresses import parse_address
 from minibroker.config.properties import parse_properties
+from minibroker.security.settings import ListenerSettings
 from minibroker_container import health
 from minibroker_registry.client_log import ClientLog
 from minibroker_registry.compatibility import LEVELS
@@ -16,6 +18,8 @@ from minibroker_storage.installation_hints import missing
 from minibroker_tools.failures import ToolError
 
 _DEFAULT_LISTEN: Final = "127.0.0.1:8081"
+_HTTPS: Final = "https://"
+_SERVER: Final = "server."
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +39,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--listen",
         default=_DEFAULT_LISTEN,
         metavar="HOST:PORT",
-        help=f"address of the registry; port 0 takes a free port (default {_DEFAULT_LISTEN})",
+        help=f"address of the registry; port 0 takes a free port (default {_DEFAULT_LISTEN}). With https://HOST:PORT, "
+        "properties such as server.ssl.keystore.location, server.ssl.keystore.password name its certificate",
     )
     option("--compatibility", default="BACKWARD", choices=LEVELS, metavar="LEVEL", help="default level (BACKWARD)")
     option("--token", metavar="TEXT", help="bearer token, or USER:PASSWORD, that clients must send")
@@ -54,9 +59,13 @@ def _run(options: argparse.Namespace) -> int:
         if not equals:
             raise ValueError(f"--set {setting!r} is not KEY=VALUE")
         properties[key] = value
+    own = {key: properties.pop(key) for key in list(properties) if key.startswith(_SERVER)}
+    config = BrokerConfig.from_properties({key.removeprefix(_SERVER): value for key, value in own.items()})
+    tls = ListenerSettings(config, "SSL") if options.listen.startswith(_HTTPS) else None
+    address = parse_address(options.listen.removeprefix(_HTTPS), "--listen")
     try:
         log = ClientLog(options.bootstrap, properties, options.topic, options.replication_factor)
-        server = RegistryServer(parse_address(options.listen, "--listen"), options.token)
+        server = RegistryServer(address, options.token, tls)
     except ToolError as error:
         raise ValueError(error.message) from None
     except ModuleNotFoundError as error:

@@ -94,9 +94,20 @@ def test_other_containers_are_none(environment: Mapping[str, str], arguments: li
     assert not schema_registry.is_meant(environment, arguments)
 
 
-def test_a_listener_with_tls_is_refused() -> None:
-    with pytest.raises(ValueError, match="SCHEMA_REGISTRY_LISTENERS: https://:8081"):
-        command(CONFLUENT | {"SCHEMA_REGISTRY_LISTENERS": "https://:8081"})
+def test_a_listener_with_tls_has_a_certificate_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    environment = CONFLUENT | {
+        "SCHEMA_REGISTRY_LISTENERS": "https://:8085,http://:8081",
+        "SCHEMA_REGISTRY_SSL_KEYSTORE_LOCATION": "/secrets/registry.jks",
+        "SCHEMA_REGISTRY_SSL_KEYSTORE_PASSWORD": "secret",
+        "SCHEMA_REGISTRY_SSL_KEY_PASSWORD": "secret",
+        "SCHEMA_REGISTRY_KAFKASTORE_SSL_KEYSTORE_LOCATION": "/secrets/client.jks",
+    }
+    options, secrets = schema_registry.registry_options(environment, print)
+    assert options[2:4] == ["--listen", "https://0.0.0.0:8085"]
+    assert "server.ssl.keystore.location=/secrets/registry.jks" in options
+    assert "ssl.keystore.location=/secrets/client.jks" in options
+    assert secrets == {"server.ssl.keystore.password": "secret", "server.ssl.key.password": "secret"}
+    assert not capsys.readouterr().out
 
 
 def test_the_registry_of_a_broker_is_an_option() -> None:

@@ -2,8 +2,10 @@
 
 import os
 import signal
+import ssl
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -93,6 +95,18 @@ def test_a_registry_logs_in_with_client_properties(start: Start, tmp_path: Path)
         rest = start(broker.bootstrap_servers, "--config", str(properties), "--token", "secret")
         assert rest.ask("GET", "/subjects").status == 401
         assert rest.ask("GET", "/subjects", headers={"Authorization": "Bearer secret"}).body == []
+
+
+def test_a_registry_speaks_tls_with_a_certificate_of_its_own(start: Start) -> None:
+    security = Security("SSL")
+    with Broker() as broker:
+        certificate = [f"server.{key}={value}" for key, value in security.settings().items() if "keystore" in key]
+        words = [word for setting in certificate for word in ("--set", setting)]
+        url = start(broker.bootstrap_servers, "--listen", "https://127.0.0.1:0", *words).url
+        assert url.startswith("https://")
+        context = ssl.create_default_context(cafile=security.librdkafka()["ssl.ca.location"])
+        with urllib.request.urlopen(f"{url}/subjects", context=context, timeout=PATIENCE_S) as answer:
+            assert answer.read() == b"[]"
 
 
 def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
