@@ -37,6 +37,7 @@ from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.primitives import skip_tagged_fields
 
 with lazy:
+    from minibroker.coordinators.share_partitions import sessions as share_sessions
     from minibroker.server.requests import guard, refusals, targets
 
 _logger = logging.getLogger(__name__)
@@ -406,7 +407,7 @@ def _should_hasten(frame: memoryview, session: Session) -> bool:
     except (DecodeError, UnservedRequestError):
         return False
     if key is not _FETCH:
-        return bool(request.share_session_epoch == FINAL_EPOCH)
+        return bool(request.share_session_epoch == share_sessions.FINAL_EPOCH)
     return bool(request.session_epoch == FINAL_EPOCH and request.session_id != NO_SESSION)
 
 
