@@ -88,7 +88,9 @@ class HttpSource:
             LookupError: the registry refuses the schema, or does not answer.
         """
         path = f"/subjects/{quote(subject, safe='')}"
-        return self._ask(path if only_looks_up else f"{path}/versions", _read_id, fields)
+        return self._ask(
+            path if only_looks_up else f"{path}/versions", lambda answer: records.check_integer(answer["id"]), fields
+        )
 
     def _parse(self, version: Version) -> Parsed:
         return self._formats.parse_version(version, self._referenced)
@@ -136,7 +138,3 @@ class HttpSource:
 
 def _read_version(answer: Mapping[str, Any]) -> Version:
     return records.read_version({"subject": "", "version": 0, "id": 0, **answer}, 0)
-
-
-def _read_id(answer: Mapping[str, Any]) -> int:
-    return records.check_integer(answer["id"])

@@ -15,8 +15,12 @@ PROGRAM: Final = "minibroker-tools"
 
 _NEWER: Final = "org.apache.kafka.tools"
 """The package that holds the tools' newer Java classes. The older classes are in `kafka.admin` and `kafka.tools`."""
-_CONFLUENT: Final = {"avro": "Avro", "json-schema": "json.JsonSchema", "protobuf": "protobuf.Protobuf"}
-"""The formats of Confluent's console tools, with the beginnings of their classes' names."""
+_CONFLUENT: Final = {
+    f"kafka-{name}-console-{role}": (option, f"io.confluent.kafka.formatter.{kind}Message{suffix}")
+    for name, kind in (("avro", "Avro"), ("json-schema", "json.JsonSchema"), ("protobuf", "protobuf.Protobuf"))
+    for role, option, suffix in (("consumer", "--formatter", "Formatter"), ("producer", "--line-reader", "Reader"))
+}
+"""Confluent's console tools, with the option and the class that they add to Kafka's."""
 TOOLS: Final[Mapping[str, Sequence[str]]] = {
     "kafka-topics": ("kafka.admin.TopicCommand", f"{_NEWER}.TopicCommand"),
     "kafka-broker-api-versions": ("kafka.admin.BrokerApiVersionsCommand",),
@@ -49,7 +53,7 @@ TOOLS: Final[Mapping[str, Sequence[str]]] = {
     "kafka-server-start": ("kafka.Kafka",),
     "zookeeper-server-start": ("org.apache.zookeeper.server.quorum.QuorumPeerMain",),
     "zookeeper-shell": ("org.apache.zookeeper.ZooKeeperMain",),
-    **{f"kafka-{name}-console-{role}": () for name in _CONFLUENT for role in ("consumer", "producer")},
+    **dict.fromkeys(_CONFLUENT, ()),
 }
 """The Java classes of each tool, for `kafka-run-class`."""
 _MODULES: Final = {
@@ -61,7 +65,7 @@ _MODULES: Final = {
     **dict.fromkeys(("cub", "ub", "dub"), "confluent"),
     **dict.fromkeys(("kafka-server-start", "kafka-server-stop"), "server"),
     **dict.fromkeys(("zookeeper-server-start", "zookeeper-shell"), "zookeeper"),
-    **{f"kafka-{name}-console-{role}": f"console_{role}" for name in _CONFLUENT for role in ("consumer", "producer")},
+    **{tool: f"console_{tool.rpartition('-')[2]}" for tool in _CONFLUENT},
 }
 """The modules in `minibroker_tools.commands` that are not named after their tools."""
 _TOOLS_BY_CLASS: Final = {name: tool for tool, classes in TOOLS.items() for name in classes}
@@ -124,11 +128,10 @@ def run_tool(tool: str, arguments: Sequence[str]) -> int:
 
 def _confluent_options(tool: str, arguments: Sequence[str]) -> list[str]:
     """Return the options that Confluent's script of this name adds to those of Kafka's console tool."""
-    name, is_confluent, role = tool.removeprefix("kafka-").partition("-console-")
-    if not is_confluent or not arguments:
+    if tool not in _CONFLUENT or not arguments:
         return []
-    option, kind = ("--formatter", "Formatter") if role == "consumer" else ("--line-reader", "Reader")
-    words = [] if option in arguments else [option, f"io.confluent.kafka.formatter.{_CONFLUENT[name]}Message{kind}"]
+    option, class_name = _CONFLUENT[tool]
+    words = [] if option in arguments else [option, class_name]
     return [*words, "--property", "schema.registry.url=http://localhost:8081"]
 
 

@@ -165,10 +165,8 @@ def _schema_decoder(location: str, files: Sequence[str]) -> Callable[[Record], d
             try:
                 if data is not None and Values.has_schema(data, record.headers, is_key=is_key):
                     decoded = values.decode(data, record.headers, is_key=is_key)
-                    # The output cannot hold single surrogates, which JSON can.
-                    text = (
-                        json.dumps(decoded, ensure_ascii=False, separators=(",", ":")).encode(errors="replace").decode()
-                    )
+                    text = json.dumps(decoded, ensure_ascii=False, separators=(",", ":"))
+                    text = text.encode(errors="replace").decode()  # JSON may have single surrogates, the output not.
                     value = json.loads(text)
             except UndecodableError as error:
                 text = problem = f"Error at offset {record.offset}, skipping. {error}"

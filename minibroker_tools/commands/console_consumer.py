@@ -275,19 +275,15 @@ class DefaultFormatter:
             ]
             parts.append(self._between_headers.join(pairs) or b"NO_HEADERS")
         if self._key:
-            parts.append(self.format_key(record))
+            parts.append(self.format_part(record, is_key=True))
         if self._value:
-            parts.append(self.format_value(record))
+            parts.append(self.format_part(record, is_key=False))
         if parts:
             out.write(self._between.join(parts) + self._end)
 
-    def format_key(self, record: Record) -> bytes:
-        """Return the key as it is written."""
-        return self._format_bytes(record.key, self.read_key)
-
-    def format_value(self, record: Record) -> bytes:
-        """Return the value as it is written."""
-        return self._format_bytes(record.value, self._read_value)
+    def format_part(self, record: Record, *, is_key: bool) -> bytes:
+        """Return the key or the value as it is written."""
+        return self._format_bytes(*((record.key, self.read_key) if is_key else (record.value, self._read_value)))
 
     def _format_bytes(self, data: bytes | None, read: Deserialize | None) -> bytes:
         data = self.null if data is None else data

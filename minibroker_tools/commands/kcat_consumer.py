@@ -238,10 +238,10 @@ class _AvroDecoder:
         except ModuleNotFoundError as error:
             raise ValueError(str(error)) from None
 
-    def fail(self, action: str, received: Received, error: ValueError) -> None:
+    def fail(self, action: str, received: Received, reason: object) -> None:
         """Report an error, and end the program unless there is -E."""
-        place = f"in {received.topic} [{received.partition}] at offset {received.record.offset}"
-        message = f"% ERROR: Failed to {action} {place}: {error}"
+        place = f"{received.topic} [{received.partition}] at offset {received.record.offset}"
+        message = f"% ERROR: Failed to {action} in {place}: {reason}"
         if not self._continues:
             raise ToolError(f"{message}: terminating")
         sys.stderr.write(f"{message}\n")
@@ -283,15 +283,13 @@ def _make_formatter(options: KcatOptions, properties: Mapping[str, str], leaders
         raise ToolError(f"% ERROR: Unsupported formatter: %{unknown}")
 
     def make(received: Received) -> bytes:
-        output = [parts[0]]
-        for letter, part in zip(letters, parts[1:], strict=True):
-            try:
+        output, letter = [parts[0]], ""
+        try:
+            for letter, part in zip(letters, parts[1:], strict=True):
                 output += (_format_token(letter, received, null, decoder), part)
-            except ValueError as error:
-                what = "key" if letter == "k" else "message"
-                reason = ValueError(f"Avro/Schema-registry {what} deserialization: {error}")
-                decoder.fail("format message", received, reason)
-                break
+        except ValueError as error:
+            name = "key" if letter == "k" else "message"
+            decoder.fail("format message", received, f"Avro/Schema-registry {name} deserialization: {error}")
         return b"".join(output)
 
     return make

@@ -189,7 +189,7 @@ def test_schemas_are_registered_looked_up_or_taken_from_the_registry(
         ("avro", ("value.schema.file=/nowhere",), f"{CONFIG}Error reading schema from /nowhere"),
         ("avro", ("value.schema.id=x",), f"{SERIALIZATION}Error parsing value.schema.id as int"),
         ("avro", ("value.schema.id=999",), f"{SERIALIZATION}Error retrieving schema for id 999\nCaused by: The regis"),
-        ("avro", (f"value.schema={V1}", "value.refs=["), f"{CONFIG}value.refs is not JSON: "),
+        ("avro", (f"value.schema={V1}", "value.refs=["), f"{SERIALIZATION}A property of the value schema: Exp"),
         (
             "avro",
             (f"value.schema={V1}", "key.serializer=x.Other"),
