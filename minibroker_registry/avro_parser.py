@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import fields
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Final
 
 from minibroker_registry.avro_defaults import Defaults
@@ -18,7 +18,6 @@ _ENUM_RESERVED: Final = _RESERVED | {"default"}
 _FIELD_RESERVED: Final = frozenset({"default", "doc", "name", "order", "type", "aliases"})
 _ORDERS: Final = frozenset({"ascending", "descending", "ignore"})
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_DOUBLE: Final = re.compile(r"\s*([+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?))[fFdD]?\s*")
 _COMMENT: Final = re.compile(r'("(?:[^"\\]|\\.)*(?:"|$))|/\*(?:.*?\*/|.*)|//[^\n]*', re.DOTALL)
 """A string, which is the group, or a comment. Avro's parser in Java skips comments."""
 _MAX_SHOWN_CHARACTERS: Final = 1_000
@@ -153,7 +152,10 @@ class Parser:
             raise InvalidSchemaError(f"The order of field {full_name} is none of {sorted(_ORDERS)}")
         default: tuple[Json, ...] = (json["default"],) if "default" in json else ()
         if default and type_.kind in {"float", "double"} and isinstance(default[0], str):
-            default = (_double_of_text(default[0], full_name),)
+            try:
+                default = (Decimal(default[0]),)
+            except InvalidOperation:
+                raise InvalidSchemaError(f"The default of field {full_name} is not a number: {default[0]!r}") from None
         name = full_name.rpartition(".")[2]
         props = _props(json, _FIELD_RESERVED)
         parsed = Field(name, type_, _string(json.get("doc")), default, order.lower(), _aliases(json), props)
@@ -230,11 +232,3 @@ def _aliases(json: dict[str, Json]) -> list[str]:
 
 def _props(json: dict[str, Json], reserved: frozenset[str]) -> dict[str, Json]:
     return {key: value for key, value in json.items() if key not in reserved}
-
-
-def _double_of_text(text: str, where: str) -> Decimal:
-    """Return the number that a string stands for, as Java's Double.parseDouble reads it."""
-    match = _DOUBLE.fullmatch(text)
-    if match is None:
-        raise InvalidSchemaError(f"The default of field {where} is not a number: {text!r}")
-    return Decimal(match[1])

@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Final
 
 from minibroker_registry.avro_defaults import Defaults
-from minibroker_registry.avro_types import NAMED, PRIMITIVES, Field, Type, split
+from minibroker_registry.avro_types import NAMED, PRIMITIVES, Field, Type
 from minibroker_registry.json_text import MAX_DEPTH, Json, dump, java_double
 from minibroker_registry.schema import InvalidSchemaError
 
@@ -64,7 +64,7 @@ class _Printer:
                 json[word] = self.json_of(node.items, namespace, depth + 1)
             return json | self._print_props(node)
         if node.name in self._known:
-            own_namespace, name = split(node.name)
+            own_namespace, _, name = node.name.rpartition(".")
             is_short = own_namespace == namespace and name not in _TYPE_WORDS
             return name if is_short else node.name
         self._known.add(node.name)
@@ -72,7 +72,7 @@ class _Printer:
 
     def definition_of(self, node: Type, namespace: str, depth: int) -> dict[str, Json]:
         """Return the JSON that defines a named type."""
-        own_namespace, name = split(node.name)
+        own_namespace, _, name = node.name.rpartition(".")
         json: dict[str, Json] = {"type": "error" if node.is_error and not self._is_normal else node.kind, "name": name}
         if own_namespace != namespace:
             json["namespace"] = own_namespace
@@ -95,7 +95,8 @@ class _Printer:
         aliases = node.aliases
         if self._is_normal:
             aliases = sorted(aliases, key=lambda alias: alias if "." in alias or not namespace else f".{alias}")
-        return [name if space == namespace else f"{space}.{name}".lstrip(".") for space, name in map(split, aliases)]
+        parts = (alias.rpartition(".") for alias in aliases)
+        return [name if space == namespace else f"{space}.{name}".lstrip(".") for space, _, name in parts]
 
     def _print_field(self, member: Field, namespace: str, depth: int) -> dict[str, Json]:
         json: dict[str, Json] = {"name": member.name, "type": self.json_of(member.type, namespace, depth)}

@@ -48,9 +48,3 @@ class Type:
     branches: "list[Type]" = field(default_factory=list["Type"])
     size: int = 0
     props: "dict[str, Json]" = field(default_factory=dict[str, Json])
-
-
-def split(full_name: str) -> tuple[str, str]:
-    """Return the namespace, which may be empty, and the name without it."""
-    namespace, _, name = full_name.rpartition(".")
-    return namespace, name

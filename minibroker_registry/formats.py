@@ -9,8 +9,8 @@ from minibroker_registry.errors import INVALID_SCHEMA, unprocessable
 from minibroker_registry.records import Version
 from minibroker_registry.schema import InvalidSchemaError, Parse, Parsed, Reference
 
-_MODULES: Final = {"AVRO": "avro", "JSON": "json_schema", "PROTOBUF": "protobuf"}
-KINDS: Final = ("JSON", "PROTOBUF", "AVRO")
+_MODULES: Final = {"JSON": "json_schema", "PROTOBUF": "protobuf", "AVRO": "avro"}
+KINDS: Final = tuple(_MODULES)
 """The formats in the order in which Confluent lists them."""
 _MAX_CACHED_CHARACTERS: Final = 2 << 20
 """A parsed schema takes up to 30 times the memory of its text."""

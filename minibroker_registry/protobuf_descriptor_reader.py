@@ -34,15 +34,11 @@ def read_descriptor(proto: pb.FileDescriptorProto) -> elements.File:
     """
     _check_size(proto)
     reader = _Reader(is_proto3=proto.syntax == "proto3")
-    imports: list[tuple[str, str]] = []
-    public, weak = set(proto.public_dependency), set(proto.weak_dependency)
-    for index, path in enumerate(proto.dependency):
-        kind = "public" if index in public else "weak" if index in weak else ""
-        imports.append((kind, path))
+    kinds = dict.fromkeys(proto.weak_dependency, "weak") | dict.fromkeys(proto.public_dependency, "public")
     return elements.File(
         proto.syntax if proto.syntax in ("proto2", "proto3") else "",
         proto.package,
-        imports,
+        [(kinds.get(index, ""), path) for index, path in enumerate(proto.dependency)],
         _options_of(proto),
         [
             *(reader.message(message) for message in proto.message_type),
@@ -137,15 +133,8 @@ def _read_enum(proto: pb.EnumDescriptorProto) -> elements.Enum:
 
 def _read_service(proto: pb.ServiceDescriptorProto) -> elements.Service:
     rpcs = [
-        elements.Rpc(
-            method.name,
-            method.input_type,
-            method.output_type,
-            method.client_streaming,
-            method.server_streaming,
-            _options_of(method),
-        )
-        for method in proto.method
+        elements.Rpc(m.name, m.input_type, m.output_type, m.client_streaming, m.server_streaming, _options_of(m))
+        for m in proto.method
     ]
     return elements.Service(proto.name, rpcs, _options_of(proto))
 
@@ -161,8 +150,6 @@ def _read_range(first: int, last: int) -> elements.Range:
 
 def _options_of(proto: Any) -> list[elements.Option]:
     """Return the options of an element of a descriptor. Unknown extensions are left out."""
-    if not proto.HasField("options"):
-        return []
     options: list[elements.Option] = []
     for field, value in sorted(proto.options.ListFields(), key=_option_order):
         name = field.full_name if field.is_extension else field.name

@@ -90,9 +90,8 @@ class Tokens:
         Raises:
             InvalidSchemaError: another token comes next.
         """
-        if self.next != token:
+        if not self.accept(token):
             raise self.unexpected(repr(token))
-        self.advance()
 
     def is_name(self) -> bool:
         """Return whether a name comes next."""
@@ -151,11 +150,9 @@ class Tokens:
 
     def leave(self, bracket: str) -> bool:
         """Skip a closing bracket if it comes next, and return whether the level has ended."""
-        if self.next != bracket:
-            return False
-        self.depth -= 1
-        self.advance()
-        return True
+        has_ended = self.accept(bracket)
+        self.depth -= has_ended
+        return has_ended
 
 
 def unescape(text: str) -> str:
