@@ -110,7 +110,7 @@ def make_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
             help="do not open a browser; without a terminal none opens anyway",
         )
         lab.add_argument(
-            "--lesson", type=int, choices=range(1, 11), metavar="N", help="open lesson N of the course, 1 to 10"
+            "--lesson", type=int, choices=range(1, 12), metavar="N", help="open lesson N of the course, 1 to 11"
         )
         lab.add_argument("--answers", action="store_true", help="show the answers below the lessons, for teachers")
         lab.add_argument("--terminal", action="store_true", help="show the lab in this terminal, not in a browser")

@@ -30,21 +30,25 @@ _MAX_CHARACTERS: Final = 2000
 
 
 class PageSchemas:
-    """The schemas in the topic `_schemas` of a broker. The page has its own, since it decodes on its own thread."""
+    """The schemas in the topic `_schemas` of a broker. The page has its own, since it decodes on its own thread.
+
+    Attributes:
+        source: The schemas as of the last `update`, or None if there was no topic.
+    """
 
     def __init__(self, remote: Remote) -> None:
         self._remote = remote
         self._lock = asyncio.Lock()
         self._reader: SchemaReader | None = None
-        self._source: TopicSource | None = None
+        self.source: TopicSource | None = None
 
     async def update(self) -> None:
         """Read the topic to its end. Without the topic, nothing of the registry is loaded."""
         async with self._lock:
             read = await self._remote(self._read)
         if read is not None:
-            self._source = self._source or registry_values.TopicSource(lambda: (False, ()))
-            self._source.apply(*read)
+            self.source = self.source or registry_values.TopicSource(lambda: (False, ()))
+            self.source.apply(*read)
 
     async def _read(self, broker: AsyncOperations) -> tuple[bool, list[Record]] | None:
         services = broker.services
@@ -55,9 +59,9 @@ class PageSchemas:
 
     def add_values(self, tree: Node) -> None:
         """Note what each key and value with a schema id means, or why it cannot be decoded."""
-        if self._source is None:
+        if self.source is None:
             return
-        values = registry_values.Values(self._source)
+        values = registry_values.Values(self.source)
         # A control record has a note.
         for record in [node for node in tree.all_nodes() if node.type in {RECORD, "MESSAGE"} and not node.note]:
             for node in record.children or ():
@@ -67,7 +71,7 @@ class PageSchemas:
                     continue
                 try:
                     text = json.dumps(values.decode(data, headers, is_key=is_key), ensure_ascii=False)
-                    name = _describe(self._source.state, values.locate(data, headers, is_key=is_key)[0])
+                    name = _describe(self.source.state, values.locate(data, headers, is_key=is_key)[0])
                     node.note = f"{name}: {text}"[:_MAX_CHARACTERS]
                 except registry_values.UndecodableError as error:
                     node.fault = str(error)

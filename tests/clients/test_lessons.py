@@ -11,12 +11,14 @@ from minibroker_lab.page.lessons.lesson import Lesson
 from minibroker_lab.page.lessons.texts import LESSONS
 from tests.broker.page.lesson_answers import (
     PAGE,
+    REGISTRY,
     SERVER,
     WITHOUT_CLIENT,
     answer_to,
     client_in,
     lab_for,
     reached,
+    registry_of,
     server_of,
 )
 from tests.clients import go_programs, java_programs, node_programs
@@ -35,9 +37,10 @@ func addressOf(name string) string { return os.Getenv(name) }
 """
 
 
-def with_addresses(program: str, server: str, page: str) -> str:
+def with_addresses(program: str, server: str, page: str, registry: str) -> str:
     """The program with expressions for the addresses that it names in its strings."""
-    return program.replace(f'"{SERVER}"', server).replace(f'"{PAGE}', f'{page} + "')
+    program = program.replace(f'"{SERVER}"', server).replace(f'"{PAGE}', f'{page} + "')
+    return program.replace(f'"{REGISTRY}', f'{registry} + "')
 
 
 def java(lesson: Lesson | None, folder: Path) -> Sequence[str]:
@@ -46,7 +49,8 @@ def java(lesson: Lesson | None, folder: Path) -> Sequence[str]:
     programs["First"] = client_in("java")
     sources = [folder / f"{name}.java" for name in programs]
     for source, program in zip(sources, programs.values(), strict=True):
-        source.write_text(with_addresses(program, 'System.getenv("SERVER")', 'System.getenv("PAGE")'))
+        names = ("SERVER", "PAGE", "REGISTRY")
+        source.write_text(with_addresses(program, *(f'System.getenv("{name}")' for name in names)))
     return java_programs.documented_command(sources, f"Lesson{lesson.number}" if lesson else "First")
 
 
@@ -55,7 +59,7 @@ def go(lesson: Lesson | None, _: Path) -> Sequence[str]:
     programs["first"] = client_in("go")
     files = {
         name: {
-            "main.go": with_addresses(program, 'addressOf("SERVER")', 'addressOf("PAGE")'),
+            "main.go": with_addresses(program, *(f'addressOf("{name}")' for name in ("SERVER", "PAGE", "REGISTRY"))),
             "addresses.go": ADDRESSES_IN_GO,
         }
         for name, program in programs.items()
@@ -66,7 +70,8 @@ def go(lesson: Lesson | None, _: Path) -> Sequence[str]:
 def node(lesson: Lesson | None, folder: Path) -> Sequence[str]:
     source = folder / "program.js"
     program = (answer_to(lesson, "js") if lesson else client_in("js")).replace(f"`{PAGE}", "`${process.env.PAGE}")
-    source.write_text(with_addresses(program, "process.env.SERVER", "process.env.PAGE"))
+    program = program.replace(f"`{REGISTRY}", "`${process.env.REGISTRY}")
+    source.write_text(with_addresses(program, *(f"process.env.{name}" for name in ("SERVER", "PAGE", "REGISTRY"))))
     return node_programs.command(source)
 
 
@@ -99,6 +104,6 @@ def test_the_client_to_begin_with_reads_what_it_has_written(
 
 
 def run(words: Sequence[str], lab: Broker) -> None:
-    addresses = {"SERVER": server_of(lab), "PAGE": lab.page_url}
+    addresses = {"SERVER": server_of(lab), "PAGE": lab.page_url, "REGISTRY": registry_of(lab)}
     environment: Mapping[str, str] = {**os.environ, **addresses}
     run_to_success(words, env=environment)

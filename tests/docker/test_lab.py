@@ -33,7 +33,7 @@ def test_the_image_serves_the_lab_and_its_course(engine: Engine) -> None:
                 return body
 
         assert b"<html " in read("/")
-        assert len(json.loads(read("/data/lessons"))["lessons"]) == 10
+        assert len(json.loads(read("/data/lessons"))["lessons"]) == 11
         assert json.loads(read("/data/lessons/1"))["before"]
         box.execute(["kafka-topics", "--bootstrap-server", "localhost:9092", "--create", "--topic", "orders"])
         assert "CreateTopics" in json.loads(read("/data/requests/apis"))["apis"]

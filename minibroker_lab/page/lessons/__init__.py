@@ -2,8 +2,8 @@
 
 - `lesson`: the types of lessons and goals.
 - `evidence`: the data that goals check: client requests, and the broker's events, logs and groups.
-- `requests`, `records`, `clients`: the goals by subject.
+- `requests`, `records`, `clients`, `schemas`: the goals by subject.
 - `deliveries`: the records that each consumer received.
-- `texts`: the ten lessons and their pages, which are also part of the documentation.
+- `texts`: the eleven lessons and their pages, which are also part of the documentation.
 - `progress`: the goals reached so far, saved in the data directory.
 """

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from minibroker.server.services import Services
     from minibroker_lab.page.events import BrokerEvent
     from minibroker_lab.page.recorder import Recorder
+    from minibroker_lab.page.schemas import PageSchemas
     from minibroker_lab.reading import KnownTopics, Reading
     from minibroker_protocol.fields.tree import Node
     from minibroker_storage.views.snapshot import BatchView, LogView
@@ -131,18 +132,22 @@ def _log_facts(services: Services, topic: str, partition: Partition, key: str, m
 
 
 class Activity(NamedTuple):
-    """The newest 2,000 requests, oldest first, the broker's events, and the names of topics by id."""
+    """The newest 2,000 requests, oldest first, the broker's events, the names of topics by id, and the schemas."""
 
     readings: list[Reading]
     events: list[BrokerEvent]
     topics: KnownTopics
+    schemas: PageSchemas
 
 
-def recorded_activity(recorder: Recorder) -> Activity:
+def recorded_activity(recorder: Recorder, schemas: PageSchemas) -> Activity:
     """Return the requests, events and topics that a lesson checks in addition to the facts."""
     exchanges = recorder.between(recorder.last - MAX_REQUESTS + 1, recorder.last)
     return Activity(
-        [recorder.rows.reading(exchange) for exchange in exchanges], recorder.events.all(), recorder.rows.topics
+        [recorder.rows.reading(exchange) for exchange in exchanges],
+        recorder.events.all(),
+        recorder.rows.topics,
+        schemas,
     )
 
 
@@ -158,6 +163,7 @@ class Evidence:
         facts: The state of the broker.
         events: The broker's events that are not requests.
         topics: The names of topics by id.
+        schemas: The schemas of the broker.
     """
 
     def __init__(self, activity: Activity, facts: Facts, mark: ActivityMark) -> None:
@@ -165,6 +171,7 @@ class Evidence:
         self.events = [event for event in activity.events if event.number > mark.event]
         self._readings = [reading for reading in activity.readings if reading.exchange.number > mark.request]
         self.topics = activity.topics
+        self.schemas = activity.schemas
 
     def readings(self, api: str) -> Iterator[Reading]:
         """Return the decodable requests of one API, oldest first."""

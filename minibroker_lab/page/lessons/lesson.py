@@ -52,7 +52,7 @@ class Lesson(NamedTuple):
     """One lesson.
 
     Attributes:
-        number: The number of the lesson, from 1 to 10.
+        number: The number of the lesson, from 1 to 11.
         slug: The file name of its page without the extension.
         title: The title of its page.
         goals: The goals in the order in which learners reach them.

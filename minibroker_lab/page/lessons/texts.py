@@ -1,4 +1,4 @@
-"""The ten lessons and their pages. The pages are written in Markdown and are also part of the documentation.
+"""The eleven lessons and their pages. The pages are written in Markdown and are also part of the documentation.
 
 The page's security policy requires trusted types, so the page cannot accept HTML. Instead, it gets a tree and creates
 the elements itself.
@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from markdown_it import MarkdownIt
 
-from minibroker_lab.page.lessons import clients, records, requests
+from minibroker_lab.page.lessons import clients, records, requests, schemas
 from minibroker_lab.page.lessons.lesson import Lesson
 
 LESSONS: Final = (
@@ -30,6 +30,7 @@ LESSONS: Final = (
     Lesson(8, "8-transactions", "Transactions", records.TRANSACTIONS),
     Lesson(9, "9-retention", "Retention and compaction", records.RETENTION),
     Lesson(10, "10-failure", "Failure", clients.FAILURE),
+    Lesson(11, "11-schemas", "Schemas", schemas.SCHEMAS),
 )
 
 

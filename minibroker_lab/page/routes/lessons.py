@@ -13,6 +13,7 @@ from minibroker_lab.page.lessons.progress import Progress
 from minibroker_lab.page.lessons.texts import LESSONS, text_of
 from minibroker_lab.page.recorder import Recorder
 from minibroker_lab.page.routes import OnRecorder
+from minibroker_lab.page.schemas import PageSchemas
 
 router = APIRouter(prefix="/lessons")
 
@@ -26,7 +27,7 @@ Answers = Annotated[bool, Query(description="With the answer for teachers.")]
 async def list_lessons(request: Request, on_broker: OnBroker, recorder: OnRecorder) -> dict[str, Any]:
     """Return all lessons, each with its number of goals and of reached goals."""
     progress = await _get_progress(request, on_broker)
-    await _update(progress, LESSONS, on_broker, recorder)
+    await _update(progress, LESSONS, on_broker, recorder, request.app.state.schemas)
     return {
         "lessons": [
             {
@@ -64,7 +65,7 @@ async def reached(request: Request, number: Number, on_broker: OnBroker, recorde
     """
     lesson = _find_lesson(number)
     progress = await _get_progress(request, on_broker)
-    await _update(progress, [lesson], on_broker, recorder)
+    await _update(progress, [lesson], on_broker, recorder, request.app.state.schemas)
     return {"reached": progress.of(lesson), "so_far": progress.so_far(lesson)}
 
 
@@ -77,7 +78,9 @@ async def begin_again(request: Request, number: Number, on_broker: OnBroker, rec
     progress.begin_again(lesson, ActivityMark(recorder.last, recorder.events.last), facts)
 
 
-async def _update(progress: Progress, lessons: Iterable[Lesson], on_broker: OnBroker, recorder: Recorder) -> None:
+async def _update(
+    progress: Progress, lessons: Iterable[Lesson], on_broker: OnBroker, recorder: Recorder, schemas: PageSchemas
+) -> None:
     """Check the open goals. Lessons with the same marks share their facts."""
     lessons_with_facts: list[tuple[Lesson, Mapping[str, LogMark], Facts]] = []
     for lesson in filter(lambda lesson: not progress.is_complete(lesson), lessons):
@@ -85,8 +88,9 @@ async def _update(progress: Progress, lessons: Iterable[Lesson], on_broker: OnBr
         facts = next((facts for _, other_marks, facts in lessons_with_facts if other_marks == marks), None)
         lessons_with_facts.append((lesson, marks, await _read_facts(on_broker, marks) if facts is None else facts))
     if lessons_with_facts:
+        await schemas.update()
         recorder.catch_up()
-        seen = recorded_activity(recorder)
+        seen = recorded_activity(recorder, schemas)
         for lesson, _, facts in lessons_with_facts:
             progress.update(lesson, seen, facts)
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -21,6 +21,8 @@ WITHOUT_CLIENT = {"recovered"}
 SERVER = "127.0.0.1:9092"
 PAGE = "http://127.0.0.1:8090"
 """The default address of the page, which the programs use."""
+REGISTRY = "http://127.0.0.1:8081"
+"""The address of the registry in lesson 11."""
 
 
 def answer_to(lesson: Lesson, language: str) -> str:
@@ -47,12 +49,20 @@ def lab_for(lesson: Lesson) -> Generator[Broker]:
     (words,) = re.findall(r"^This lesson needs a lab[^`]* `minibroker (lab .*?)`", text_of(lesson), re.MULTILINE)
     options = make_parser(words.split()).parse_args(words.split())
     assert options.lesson == lesson.number
-    with Broker(page=True, topics=options.topic, brokers=options.brokers or 1) as broker:
+    registry = options.registry is not None
+    with Broker(page=True, topics=options.topic, brokers=options.brokers or 1, registry=registry) as broker:
         yield broker
 
 
 def text_of(lesson: Lesson) -> str:
     return (FOLDER / f"{lesson.slug}.md").read_text()
+
+
+def registry_of(broker: Broker) -> str:
+    """Return the URL of the registry, or an empty string."""
+    with suppress(RuntimeError):
+        return broker.registry_url
+    return ""
 
 
 def server_of(broker: Broker) -> str:

@@ -12,8 +12,10 @@ from tests.broker.page.lesson_answers import server_of, so_far, with_lab
 from tests.broker.page.test_lesson_goals import read, write
 from tests.broker.socket_client import framed
 from tests.patience import PATIENCE_S
+from tests.registry.schemas import OTHER, V1
 
-REQUESTS, PRODUCING, FINDING, FETCHING, GROUPS, OFFSETS, IDEMPOTENCE, TRANSACTIONS, RETENTION, FAILURE = LESSONS
+REQUESTS, PRODUCING, FINDING, FETCHING, GROUPS, OFFSETS, *_ = LESSONS
+IDEMPOTENCE, TRANSACTIONS, RETENTION, FAILURE, SCHEMAS = LESSONS[6:]
 
 
 def plain(sentence: str) -> str:
@@ -194,3 +196,29 @@ def test_of_leaders(lab: Broker) -> None:
         "went-on": "orders-0 has records of leader epoch 0 alone, and is in 0.",
         "recovered": "No run before this one was killed.",
     }
+
+
+@with_lab(SCHEMAS)
+def test_of_schemas(lab: Broker) -> None:
+    assert so_far(SCHEMAS, lab) == {
+        "identified": "`orders` has no record yet.",
+        "evolved": "Versions of the values in `orders`: none.",
+        "broken": "The registry has no schema of `orders-value`.",
+        "unreadable": "Each value with an id could be decoded.",
+    }
+    write(lab, "orders", (None, "plain"))
+    newest = plain(so_far(SCHEMAS, lab)["identified"])
+    assert newest == "Request, the last one: there is no topic of schemas."
+    lab.schemas.register("orders-value", V1)
+    write(lab, "orders", (None, "plain"))
+    newest = plain(so_far(SCHEMAS, lab)["identified"])
+    assert newest == "Request, the last one: The value does not begin with a schema id."
+    lab.schemas.register("other", OTHER)
+    write(lab, "orders", (None, "\0\0\0\0\2\2"))
+    newest = plain(so_far(SCHEMAS, lab)["identified"])
+    assert newest == "Request, the last one: its schema is not one of `orders-value`."
+    write(lab, "orders", (None, "\0\0\0\0\1\2"))
+    sentences = so_far(SCHEMAS, lab)
+    assert "identified" not in sentences
+    assert sentences["evolved"] == "Versions of the values in `orders`: 1."
+    assert plain(so_far(SCHEMAS, lab)["broken"]) == "Version 1, the latest, reads all values that have come."

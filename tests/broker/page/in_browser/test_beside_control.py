@@ -80,7 +80,7 @@ def test_all_views_work_there(browser: Browser, both: Broker) -> None:
 def test_links_in_lessons_stay_there(browser: Browser, both: Broker) -> None:
     window = Window(browser, f"{both.control_url}/lab")
     link_count = 0
-    for number in range(1, 11):
+    for number in range(1, 12):
         page = window.open(f"/lessons/{number}")
         page.get_by_role("link", name="All lessons").wait_for()
         links = page.locator("a[href^='/']").evaluate_all("all => all.map((each) => each.getAttribute('href'))")
