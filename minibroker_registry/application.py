@@ -30,6 +30,7 @@ _BODY_TYPES: Final = frozenset({*_TYPES, "application/octet-stream"})
 _ANY_TYPE: Final = frozenset({"*/*", "application/*"})
 _APICURIO: Final = ["apis", "ccompat"]
 """The beginning of the paths at which Apicurio Registry has the interface of Confluent's registry."""
+_NO_CONTENT: Final = 204
 _UNAUTHORIZED: Final = 401
 
 _Message = MutableMapping[str, Any]
@@ -71,7 +72,10 @@ class Application:
             if self._apply_faults is not None:
                 await self._apply_faults(f"{scope['method']} {scope['path']}")
             answer = self._answer(scope, headers, content)
-            body = (answer if isinstance(answer, RawText) else _to_json(answer)).encode()
+            if answer is None:
+                status = _NO_CONTENT
+            else:
+                body = (answer if isinstance(answer, RawText) else _to_json(answer)).encode()
         except RegistryError as error:
             status, challenge = error.status, error.status == _UNAUTHORIZED
             body = _to_json({"error_code": error.code, "message": error.message}).encode(errors="replace")
@@ -80,6 +84,8 @@ class Application:
             status = 500
             body = _to_json({"error_code": 50001, "message": str(error)}).encode(errors="replace")
         answered = [(b"content-type", media_type.encode()), (b"content-length", str(len(body)).encode())]
+        if scope["method"] == "OPTIONS":
+            answered.append((b"allow", body))
         if challenge:
             answered.append((b"www-authenticate", b'Basic realm="schema registry"'))
         await send({"type": "http.response.start", "status": status, "headers": answered})
@@ -112,7 +118,7 @@ class Application:
         if method in {"POST", "PUT"} and segments != [""]:
             if headers.get("content-type", _DEFAULT_TYPE).partition(";")[0].strip().lower() not in _BODY_TYPES:
                 raise errors.plain(415)
-            value = _parse_body(body)
+            value = _parse_body(body) if body.strip() else None
         is_lenient = headers.get("confluent-accept-unknown-properties", "").lower() == "true"
         try:
             with self._registry.lock:
@@ -222,7 +228,14 @@ def _find_handler(method: str, segments: Sequence[str]) -> tuple[Handler, Mappin
         parts = route.split("/")
         pairs = [*zip(parts, segments, strict=False)] if len(parts) == len(segments) else []
         if pairs and all(part == segment or (part[:1] == "{" and segment) for part, segment in pairs):
+            if method == "OPTIONS":
+                return _list_methods(handlers), {}
             if method not in handlers:
                 raise errors.plain(405)
             return handlers[method], {part[1:-1]: segment for part, segment in pairs if part[:1] == "{"}
     raise errors.plain(404)
+
+
+def _list_methods(handlers: Mapping[str, Handler]) -> Handler:
+    methods = RawText(", ".join([*(["HEAD"] if "GET" in handlers else []), *handlers, "OPTIONS"]))
+    return lambda _: methods

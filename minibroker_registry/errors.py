@@ -49,7 +49,7 @@ def version_not_found(version: int) -> RegistryError:
 
 def schema_not_found(name: object = "") -> RegistryError:
     """Return the error for an unknown id or guid, or for a schema that is not registered under a subject."""
-    return not_found(40403, f"Schema {name} not found" if name else "Schema not found")
+    return not_found(40403, f"Schema {name} not found" if name != "" else "Schema not found")
 
 
 def invalid_version(version: str) -> RegistryError:

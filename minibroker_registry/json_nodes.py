@@ -61,7 +61,7 @@ class Node:
     Attributes:
         kind: A type of JSON, but `number` for integers, too; or `any`, `never`, `enum`, `const`, `not`, `conditional`,
             `reference`, or `combined`.
-        has_default: Whether the schema has a default other than null.
+        has_default: Whether the schema has a default. In the later drafts null is none.
         is_connect_bytes: Whether Kafka Connect calls it bytes.
         target: What a reference refers to. It is no reference itself.
         limits: The numbers of keywords such as `maxLength`.
@@ -190,7 +190,7 @@ class Loader:
             else:
                 node = Node("combined", criterion="allOf", parts=parts) if parts else Node("any")
                 node.digests = [str(index).encode() for index in range(len(parts))]
-        node.has_default = schema.get("default") is not None
+        node.has_default = "default" in schema and (not self._is_modern or schema["default"] is not None)
         node.is_connect_bytes = schema.get("connect.type") == "bytes"
         return node
 

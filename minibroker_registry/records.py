@@ -15,6 +15,8 @@ from minibroker_registry import subjects
 from minibroker_registry.schema import Reference
 
 TOPIC: Final = "_schemas"
+CONFLUENT_VERSION: Final = "confluent:version"
+"""The property of metadata that has the number of a version, if the client has given it."""
 Metadata = Mapping[str, Any]
 """`properties`, `tags` and `sensitive`, each sorted."""
 Config = Mapping[str, Any]
@@ -79,8 +81,8 @@ def make_content(kind: str, text: str, references: tuple[Reference, ...], metada
     return Content(kind, text, references, metadata, str(uuid.UUID(bytes=digest.digest())))
 
 
-def sort_metadata(metadata: Mapping[str, Any]) -> Metadata | None:
-    """Return metadata in the order in which it is stored and hashed, or None if it is empty.
+def sort_metadata(metadata: Mapping[str, Any]) -> Metadata:
+    """Return metadata in the order in which it is stored and hashed.
 
     Raises:
         TypeError, AttributeError: it is not metadata.
@@ -93,25 +95,51 @@ def sort_metadata(metadata: Mapping[str, Any]) -> Metadata | None:
         "properties": {name: check_text(properties[name]) for name in sorted(properties)},
         "sensitive": sorted(set(map(check_text, sensitive))),
     }
-    return {name: part for name, part in parts.items() if part} or None
+    return {name: part for name, part in parts.items() if part}
 
 
 def merge_metadata(metadata: Metadata | None, other: Metadata | None) -> Metadata | None:
     """Return metadata that has the properties of both. Those of `other` take precedence."""
     if metadata is None or other is None:
-        return metadata or other
+        return other if metadata is None else metadata
     merged: dict[str, Any] = {
         part: {**metadata.get(part, {}), **other.get(part, {})} for part in ("tags", "properties")
     }
     return sort_metadata({**merged, "sensitive": [*metadata.get("sensitive", ()), *other.get("sensitive", ())]})
 
 
+def is_equivalent(content: Content, version: Version) -> bool:
+    """Return whether a version has a content but for the order of Avro's properties and one `confluent:version`."""
+    other = version.content
+    if (content.kind, content.references) != (other.kind, other.references):
+        return False
+    number, wanted = _split_version(content.metadata)
+    other_number, metadata = _split_version(other.metadata)
+    if number == other_number:
+        is_alike = content.metadata == other.metadata
+    else:
+        is_alike = wanted == metadata and (number is None or (other_number is None and number == str(version.version)))
+    if not is_alike or content.text == other.text:
+        return is_alike
+    is_reordered = content.kind == "AVRO" and len(content.text) == len(other.text)
+    return is_reordered and bool(json.loads(content.text) == json.loads(other.text))
+
+
+def _split_version(metadata: Metadata | None) -> tuple[str | None, Metadata]:
+    """Return the property `confluent:version`, and the metadata without it."""
+    properties = {**(metadata or {}).get("properties", {})}
+    number = properties.pop(CONFLUENT_VERSION, None)
+    return number, sort_metadata({**(metadata or {}), "properties": properties})
+
+
 def check_text(value: object) -> str:
-    """Return a text of a JSON document.
+    """Return a text of a JSON document. As in Confluent's registry, numbers and booleans are taken as their texts.
 
     Raises:
         TypeError: it is not a text.
     """
+    if isinstance(value, bool | int | float):
+        return json.dumps(value)
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is not a text")
     return value
@@ -152,10 +180,10 @@ def subject_record(kind: str, subject: str, value: Mapping[str, Any] | None) -> 
     return Record(_encode({"keytype": kind, **name, "magic": 0}), None if value is None else _encode({**name, **value}))
 
 
-def context_record(context: str) -> Record:
-    """Return the record of a context."""
+def context_record(context: str, *, is_deleted: bool = False) -> Record:
+    """Return the record of a context, or the one that deletes it."""
     fields = {"tenant": "default", "context": context}
-    return Record(_encode({"keytype": "CONTEXT", **fields, "magic": 0}), _encode(fields))
+    return Record(_encode({"keytype": "CONTEXT", **fields, "magic": 0}), None if is_deleted else _encode(fields))
 
 
 def reference_fields(reference: Reference) -> dict[str, Any]:
@@ -167,10 +195,14 @@ def read_references(items: Iterable[Mapping[str, Any]]) -> tuple[Reference, ...]
     """Return references from JSON.
 
     Raises:
-        TypeError, KeyError, AttributeError: a reference is not valid.
+        TypeError, ValueError, AttributeError: a reference is not valid.
     """
     return tuple(
-        Reference(check_text(item["name"]), check_text(item["subject"]), check_integer(item["version"]))
+        Reference(
+            check_text(item.get("name") or ""),
+            check_text(item.get("subject") or ""),
+            check_integer(item.get("version") or 0),
+        )
         for item in items
     )
 
@@ -202,14 +234,15 @@ def deleted(version: Version) -> Version:
 
 
 def check_integer(value: object) -> int:
-    """Return a whole number of a JSON document.
+    """Return a whole number of 32 bits of a JSON document. As in Confluent's registry, it may also be a text.
 
     Raises:
-        TypeError: it is not a whole number.
+        TypeError, ValueError: it is not a whole number, or too large.
     """
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{value!r} is not a whole number")
-    return value
+    number = int(value) if isinstance(value, str) or (isinstance(value, float) and value.is_integer()) else value
+    if not isinstance(number, int) or isinstance(number, bool) or not -(2**31) <= number < 2**31:
+        raise TypeError(f"{value!r} is not a whole number of 32 bits")
+    return number
 
 
 def _encode(fields: Mapping[str, Any]) -> bytes:

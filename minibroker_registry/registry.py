@@ -120,15 +120,16 @@ class Registry:
             new = replace(new, kind=content.kind, text=content.text, references=content.references)
         draft = self._draft(subject, new, normalize=normalize, is_new=True)
         sets_metadata = config.get("defaultMetadata") or config.get("overrideMetadata")
-        version = None if sets_metadata else self._find(subject, draft)
-        if version is None or not _is_meant(new, version):
-            draft = self._with_metadata(subject, draft, config)
-            version = self._find(subject, draft)
+        version = None if sets_metadata else self._find(subject, draft, only_latest=new.version == LATEST)
         if version is not None and _is_meant(new, version):
             return version
         self._check_can_register(subject, new)
         number = self._next_version(subject)
         if self.mode_in_scope(subject) != "IMPORT":
+            draft = self._with_metadata(subject, draft, config, number if new.version else None)
+            version = None if new.version else self._find(subject, draft)
+            if version is not None:
+                return version
             if new.version > 0 and new.version != number:
                 raise errors.unprocessable(errors.INVALID_SCHEMA, "Version is not one more than previous version")
             reasons = self._compare(draft, self.state.versions(subject), config)
@@ -257,13 +258,18 @@ class Registry:
             version = self.state.version(subjects.qualify(reference.subject, parent), LATEST)
         return reference if version is None else replace(reference, version=version.version)
 
-    def _find(self, subject: str, draft: _Draft, *, with_deleted: bool = False) -> Version | None:
+    def _find(
+        self, subject: str, draft: _Draft, *, with_deleted: bool = False, only_latest: bool = False
+    ) -> Version | None:
         """Return the newest version of a subject with this content, or None."""
         content = draft.content
         id_ = self.state.id_of(subjects.split(subject)[0], content.guid)
-        versions = self.state.versions(subject, with_deleted=with_deleted)
+        versions = self.state.versions(subject, with_deleted=with_deleted)[-1 if only_latest else 0 :]
         for version in reversed(versions):
             if version.id == id_:
+                return version
+        for version in reversed(versions):
+            if records.is_equivalent(content, version):
                 return version
         if content.kind == "AVRO" and not content.references:
             # Java clients look up a schema whose references are resolved.
@@ -272,14 +278,19 @@ class Registry:
                     return version
         return None
 
-    def _with_metadata(self, subject: str, draft: _Draft, config: Config) -> _Draft:
-        """Return a draft with the metadata that configuration and the latest version add."""
+    def _with_metadata(self, subject: str, draft: _Draft, config: Config, number: int | None = None) -> _Draft:
+        """Return a draft with the metadata that configuration and the latest version add.
+
+        If the client gives the number of the version, or the metadata has one, they add it, too.
+        """
         latest = self.state.version(subject, LATEST)
         content = draft.content
-        own = content.metadata or (latest.content.metadata if latest is not None else None)
+        own = latest.content.metadata if content.metadata is None and latest is not None else content.metadata
         metadata = records.merge_metadata(
             records.merge_metadata(config.get("defaultMetadata"), own), config.get("overrideMetadata")
         )
+        if number is not None:
+            metadata = records.merge_metadata(metadata, {"properties": {records.CONFLUENT_VERSION: str(number)}})
         return replace(draft, content=records.make_content(content.kind, content.text, content.references, metadata))
 
     def _compare(self, draft: _Draft, versions: Sequence[Version], config: Config) -> list[str]:
@@ -355,6 +366,16 @@ class Registry:
                 if len(versions) == 1 or referrer.subject != version.subject:
                     raise errors.referenced(version.subject, version.version)
 
+    def delete_context(self, context: str) -> None:
+        """Forget a context, given as `:.ctx:`.
+
+        Raises:
+            RegistryError: the context has subjects.
+        """
+        if not context or self.state.subjects(context, with_deleted=True):
+            raise errors.unprocessable(42211, f"The specified context '{context}' is not empty.")
+        self._write(records.context_record(subjects.split(context)[0], is_deleted=True))
+
     # Configuration and modes
 
     def config(self, subject: str) -> Config | None:
@@ -411,8 +432,7 @@ class Registry:
         """Return the mode that applies to a subject."""
         modes = self.state.modes
         context = subjects.join(subjects.split(subject)[0], "")
-        of_context = modes.get(context) or modes.get(subjects.GLOBAL) or "READWRITE"
-        return of_context if of_context == "READONLY_OVERRIDE" else modes.get(subject, of_context)
+        return modes.get(subject) or modes.get(context) or modes.get(subjects.GLOBAL) or "READWRITE"
 
     def set_mode(self, subject: str, mode: str | None, *, force: bool) -> None:
         """Set the mode of a subject, a context or the registry. None removes it.
@@ -456,7 +476,9 @@ class Registry:
 
 def _is_meant(new: NewSchema, version: Version) -> bool:
     """Return whether a registered version is what the client wants to register."""
-    return new.version in {0, LATEST, version.version} and new.id in {None, version.id}
+    if new.version > 0:
+        return (new.version, new.id) == (version.version, version.id)
+    return new.id in {None, version.id}
 
 
 def _place(subject: str) -> str:

@@ -13,17 +13,7 @@ from minibroker_registry.registry import LATEST, MODES, NewSchema, Registry
 from minibroker_registry.schema import InvalidSchemaError
 from minibroker_registry.state import State
 
-_MAX_VERSION: Final = 2**31 - 1
-_CONFIG_FIELDS: Final[Mapping[str, type]] = {
-    "alias": str,
-    "normalize": bool,
-    "validateFields": bool,
-    "compatibilityPolicy": str,
-    "compatibilityGroup": str,
-    "defaultMetadata": dict,
-    "overrideMetadata": dict,
-}
-"""The settings of PUT /config besides the level, and the type of each."""
+_MAX_INTEGER: Final = 2**31 - 1
 T = TypeVar("T")
 
 
@@ -65,8 +55,8 @@ class Request:
             RegistryError: one of them is not a number.
         """
         try:
-            offset, limit = int(self.text("offset", "0")), int(self.text("limit", "-1"))
-        except ValueError:
+            offset, limit = (records.check_integer(self.text(name) or "0") for name in ("offset", "limit"))
+        except (TypeError, ValueError):
             raise errors.plain(404) from None
         return list(items)[max(offset, 0) :][: limit if limit > 0 else None]
 
@@ -77,6 +67,8 @@ class Request:
             RegistryError: it is not a JSON object.
         """
         body: object = self.body
+        if body is None:
+            raise errors.RegistryError(422, "the body must not be null")
         if not isinstance(body, dict):
             raise errors.RegistryError(400, "the body is not a JSON object")
         return cast("Mapping[str, Any]", self.body)
@@ -96,7 +88,7 @@ class Request:
         if text.lower() == "latest":
             return LATEST
         number = int(text) if re.fullmatch(r"[+-]?[0-9]{1,10}", text, re.ASCII) else 0
-        if number != LATEST and not 1 <= number <= _MAX_VERSION:
+        if number != LATEST and not 1 <= number <= _MAX_INTEGER:
             raise errors.invalid_version(text)
         return number
 
@@ -122,7 +114,7 @@ class Request:
             RegistryError: there are none.
         """
         text = self.path["id"]
-        if not re.fullmatch(r"[+-]?[0-9]{1,10}", text, re.ASCII):
+        if not re.fullmatch(r"[+-]?[0-9]{1,10}", text, re.ASCII) or abs(int(text)) > _MAX_INTEGER:
             raise errors.plain(404)
         wanted = subjects.normalize(self.text("subject"))
         for subject in self.state.namesakes(wanted):
@@ -149,15 +141,16 @@ class Request:
         """
         fields = self.fields()
         try:
-            kind, text = (records.check_text(fields.get(name) or "") for name in ("schemaType", "schema"))
+            kind = "AVRO" if fields.get("schemaType") is None else records.check_text(fields["schemaType"])
+            text = records.check_text(fields.get("schema") or "")
             id_, version = (records.check_integer(fields.get(name) or 0) for name in ("id", "version"))
             references = records.read_references(fields.get("references") or ())
-            metadata = records.sort_metadata(fields.get("metadata") or {})
-        except (TypeError, KeyError, AttributeError) as error:
+            metadata = None if fields.get("metadata") is None else records.sort_metadata(fields["metadata"])
+        except (TypeError, ValueError, AttributeError) as error:
             message = f"the body is not a schema with its references and metadata: {error}"
             raise errors.RegistryError(400, message) from None
         is_given = fields.get("id") is not None and id_ >= 0
-        return NewSchema(kind or "AVRO", text, references, metadata, id_ if is_given else None, version)
+        return NewSchema(kind, text, references, metadata, id_ if is_given else None, version)
 
     def content(self, version: Version) -> dict[str, Any]:
         """Return the fields of a schema in the requested format."""
@@ -204,16 +197,11 @@ def _look_up(request: Request) -> object:
     return request.view(request.registry.look_up(request.subject, new, normalize=normalize, with_deleted=with_deleted))
 
 
-def _subjects(request: Request, *, with_deleted: bool) -> set[str]:
-    """Return the subjects with one of the prefixes in the query."""
-    prefixes = request.query.get("subjectPrefix", [subjects.ALL_CONTEXTS])
-    return {name for prefix in prefixes for name in request.state.subjects(prefix, with_deleted=with_deleted)}
-
-
 def _list_subjects(request: Request) -> object:
-    only_deleted = request.flag("deletedOnly")
-    found = _subjects(request, with_deleted=only_deleted or request.flag("deleted"))
-    return request.page(sorted(found - _subjects(request, with_deleted=False) if only_deleted else found))
+    only_deleted, prefix = request.flag("deletedOnly"), request.text("subjectPrefix", subjects.ALL_CONTEXTS)
+    found = request.state.subjects(prefix, with_deleted=only_deleted or request.flag("deleted"))
+    live = set(request.state.subjects(prefix, with_deleted=False)) if only_deleted else ()
+    return request.page(subject for subject in found if subject not in live)
 
 
 def _list_versions(request: Request) -> object:
@@ -245,7 +233,8 @@ def _find_by_metadata(request: Request) -> object:
 def _list_schemas(request: Request) -> object:
     with_deleted, only_latest = request.flag("deleted"), request.flag("latestOnly")
     views: list[Version] = []
-    for subject in sorted(_subjects(request, with_deleted=with_deleted)):
+    found = request.state.subjects(request.text("subjectPrefix", subjects.ALL_CONTEXTS), with_deleted=with_deleted)
+    for subject in sorted(found, key=subjects.split):
         versions = request.state.versions(subject, with_deleted=with_deleted)
         views += versions[-1:] if only_latest else versions
     return [request.view(version) for version in request.page(views)]
@@ -256,8 +245,7 @@ def _get_by_id(request: Request) -> object:
     view = request.content(version)
     if request.flag("fetchMaxId"):
         view["maxId"] = request.state.greatest_id(subjects.split(version.subject)[0])
-    is_placed = request.is_lenient and "subject" in request.query
-    return {**view, **({"subject": version.subject, "version": version.version} if is_placed else {})}
+    return {**view, **({"subject": version.subject, "version": version.version} if request.is_lenient else {})}
 
 
 def _list_versions_of_id(request: Request) -> object:
@@ -299,28 +287,51 @@ def _get_config(request: Request) -> object:
 
 def _put_config(request: Request) -> object:
     fields = request.fields()
-    level = fields.get("compatibility", fields.get("compatibilityLevel"))
-    if level is not None and str(level).upper() not in LEVELS:
+    try:
+        changes = {
+            name: None if fields[given] is None else convert(fields[given])
+            for name, (given, convert) in _SETTINGS.items()
+            if given in fields
+        }
+    except (TypeError, ValueError, AttributeError) as error:
+        raise errors.RegistryError(400, f"the body is not a configuration: {error}") from None
+    if changes.get("compatibilityLevel") not in {None, *LEVELS}:
         raise errors.unprocessable(
             42203,
             "Invalid compatibility level. Valid values are none, backward, forward, full, backward_transitive, "
             "forward_transitive, and full_transitive",
         )
-    changes: dict[str, Any] = {} if level is None else {"compatibilityLevel": str(level).upper()}
-    for name, kind in _CONFIG_FIELDS.items():
-        if name in fields:
-            changes[name] = _checked_setting(name, fields[name], kind)
     config = request.registry.update_config(request.subject, changes)
-    return {"compatibility" if name == "compatibilityLevel" else name: value for name, value in config.items()}
+    return {_SETTINGS[name][0]: value for name, value in config.items() if name in _SETTINGS}
 
 
-def _checked_setting(name: str, value: Any, kind: type) -> Any:
-    if value is not None and not isinstance(value, kind):
-        raise errors.RegistryError(422, f"{name}: {value!r} is not a {kind.__name__}")
-    try:
-        return value if value is None or kind is not dict else records.sort_metadata(cast("Mapping[str, Any]", value))
-    except (TypeError, AttributeError) as error:
-        raise errors.RegistryError(422, f"{name}: {error}") from None
+def _to_boolean(value: object) -> bool:
+    if not isinstance(value, bool | int) and value not in {"true", "false"}:
+        raise TypeError(f"{value!r} is not a boolean")
+    return value != "false" and bool(value)
+
+
+def _to_upper(value: object) -> str:
+    return records.check_text(value).upper()
+
+
+_SETTINGS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
+    "alias": ("alias", lambda value: records.check_text(value) or None),
+    "aliasForDeks": ("aliasForDeks", records.check_text),
+    "normalize": ("normalize", _to_boolean),
+    "validateFields": ("validateFields", _to_boolean),
+    "validateNewSchemas": ("validateNewSchemas", _to_boolean),
+    "validateRules": ("validateRules", _to_boolean),
+    "compatibilityLevel": ("compatibility", _to_upper),
+    "compatibilityPolicy": (
+        "compatibilityPolicy",
+        lambda value: policy if (policy := _to_upper(value)) in {"STRICT", "LENIENT"} else None,
+    ),
+    "compatibilityGroup": ("compatibilityGroup", records.check_text),
+    "defaultMetadata": ("defaultMetadata", records.sort_metadata),
+    "overrideMetadata": ("overrideMetadata", records.sort_metadata),
+}
+"""The settings by their names in records: the names in PUT /config, and functions that check and convert values."""
 
 
 def _get_mode(request: Request) -> object:
@@ -340,6 +351,16 @@ def _put_mode(request: Request) -> object:
     return {"mode": sent}
 
 
+def _delete_mode(request: Request) -> object:
+    mode = request.registry.delete_mode(request.subject, recursive=request.flag("recursive"))
+    return {} if mode is None else {"mode": mode}
+
+
+def _list_contexts(request: Request) -> object:
+    prefix = request.text("contextPrefix")
+    return request.page(context for context in request.state.contexts() if context.startswith(prefix))
+
+
 def _get_cluster_id(request: Request) -> object:
     clusters = {"kafka-cluster": request.registry.cluster_id, "schema-registry-cluster": "schema-registry"}
     return {"scope": {"path": [], "clusters": clusters}}
@@ -354,9 +375,7 @@ _CONFIG: Final[Mapping[str, Handler]] = {
 _MODE: Final[Mapping[str, Handler]] = {
     "GET": _get_mode,
     "PUT": _put_mode,
-    "DELETE": lambda request: {
-        "mode": request.registry.delete_mode(request.subject, recursive=request.flag("recursive"))
-    },
+    "DELETE": _delete_mode,
 }
 ROUTES: Final[Mapping[str, Mapping[str, Handler]]] = {
     "": {"GET": lambda _: {}, "POST": lambda _: {}},
@@ -393,10 +412,16 @@ ROUTES: Final[Mapping[str, Mapping[str, Handler]]] = {
     "config/{subject}": _CONFIG,
     "mode": _MODE,
     "mode/{subject}": _MODE,
-    "contexts": {"GET": lambda request: request.page(request.state.contexts())},
+    "contexts": {"GET": _list_contexts},
+    "contexts/{context}": {
+        "DELETE": lambda request: request.registry.delete_context(
+            subjects.join(subjects.context_name(request.path["context"]), "")
+        )
+    },
     "v1/metadata/id": {"GET": _get_cluster_id},
     "v1/metadata/version": {"GET": lambda _: {"version": __version__, "commitId": ""}},
     # Clients ask for the associations of a topic before its first message. There are none.
     "associations/resources/{namespace}/{resource}": {"GET": lambda _: []},
+    "associations/subjects/{subject}": {"GET": lambda _: []},
 }
 """The handlers of each path by method. A part `{name}` of a path is a parameter."""

@@ -184,7 +184,10 @@ class State:
                         self._remove(name, version.version)
             case "CONTEXT" if value is not None:
                 self._contexts.setdefault(key["context"], _Context())
-            case "DELETE_SUBJECT" | "CLEAR_SUBJECT" | "CONTEXT" | "NOOP" | "ASSOC":
+            case "CONTEXT":
+                if not self._context(key["context"]).versions and key["context"] != subjects.DEFAULT_CONTEXT:
+                    self._contexts.pop(key["context"], None)
+            case "DELETE_SUBJECT" | "CLEAR_SUBJECT" | "NOOP" | "ASSOC":
                 pass  # Associations are not supported.
             case _:
                 raise ValueError(f"the keytype {keytype!r} is unknown")

@@ -57,5 +57,5 @@ def matches(subject: str, prefix: str) -> bool:
 def is_valid(subject: str, *, allows_context: bool = False) -> bool:
     """Return whether a schema can be registered under a subject, or settings be kept for it or for a context."""
     context, name = split(subject)
-    is_allowed = allows_context or (bool(name) and context != GLOBAL.strip(":"))
+    is_allowed = allows_context or (bool(subject) and context != GLOBAL.strip(":"))
     return is_allowed and name not in _RESERVED and not _CONTROL.search(subject)

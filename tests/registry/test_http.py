@@ -58,6 +58,28 @@ def test_a_body_that_is_no_schema_is_a_bad_request(body: bytes, rest: Rest) -> N
     assert rest.get("/subjects") == []
 
 
+def test_numbers_and_texts_stand_for_each_other_in_a_body(rest: Rest) -> None:
+    body = {"schema": '"string"', "version": "1", "metadata": {"properties": {"a": 5, "b": True}}}
+    rest.post("/subjects/a/versions", body)
+    properties = rest.get("/subjects/a/versions/1")["metadata"]["properties"]
+    assert properties == {"a": "5", "b": "true", "confluent:version": "1"}
+    assert rest.put("/config/a", {"normalize": "true", "alias": 5}) == {"normalize": True, "alias": "5"}
+    assert rest.refusal("PUT", "/config/a", {"normalize": "yes"}) == (400, 400)
+    assert rest.refusal("POST", "/subjects/a/versions", {"schema": '"int"', "version": 2**31}) == (400, 400)
+    assert rest.refusal("POST", "/subjects/a/versions", {"schema": '"int"', "references": [{}]}) == (422, 42201)
+
+
+@pytest.mark.parametrize("body", [b"", b" ", b"null"])
+def test_a_missing_body_cannot_be_processed(body: bytes, rest: Rest) -> None:
+    assert rest.refusal("POST", "/subjects/a/versions", body) == (422, 422)
+    assert rest.refusal("PUT", "/config", body) == (422, 422)
+
+
+def test_the_methods_of_an_endpoint_are_told(rest: Rest) -> None:
+    answer = rest.ask("OPTIONS", "/subjects")
+    assert (answer.status, answer.headers["allow"]) == (200, "HEAD, GET, OPTIONS")
+
+
 def test_a_body_that_is_too_large_is_refused(rest: Rest) -> None:
     assert rest.refusal("POST", "/subjects/a/versions", b" " * (3 << 20)) == (422, 42209)
 

@@ -25,6 +25,7 @@ def test_the_level_of_a_subject_overrides_that_of_the_registry(rest: Rest) -> No
 def test_further_settings_are_kept_and_can_be_removed(rest: Rest) -> None:
     settings = {"compatibility": "FULL", "normalize": True, "compatibilityPolicy": "LENIENT", "unknown": 1}
     assert rest.put("/config/a", settings) == {name: settings[name] for name in settings if name != "unknown"}
+    assert rest.put("/config/a", {"compatibilityPolicy": "lenient"})["normalize"]
     assert rest.get("/config/a") == {
         "compatibilityLevel": "FULL",
         "normalize": True,
@@ -63,11 +64,14 @@ def test_a_read_only_subject_takes_no_changes_but_answers_known_schemas(rest: Re
     rest.register("a", V2)
 
 
-def test_an_override_of_the_registry_counts_for_every_subject(rest: Rest) -> None:
+def test_the_mode_of_a_subject_comes_before_that_of_the_registry(rest: Rest) -> None:
     rest.put("/mode/a", {"mode": "READWRITE"})
-    rest.put("/mode", {"mode": "READONLY_OVERRIDE"})
-    assert rest.refusal("POST", "/subjects/a/versions", {"schema": V1}) == (422, 42205)
-    assert rest.get("/mode/a?defaultToGlobal=true") == {"mode": "READONLY_OVERRIDE"}
+    assert rest.put("/mode", {"mode": "readonly_override"}) == {"mode": "readonly_override"}
+    rest.register("a", V1)
+    assert rest.refusal("POST", "/subjects/b/versions", {"schema": V1}) == (422, 42205)
+    assert rest.get("/mode/b?defaultToGlobal=true") == {"mode": "READONLY_OVERRIDE"}
+    assert rest.put("/mode/a", {"mode": None}) == {"mode": None}
+    assert rest.refusal("GET", "/mode/a") == (404, 40409)
 
 
 @pytest.mark.parametrize(("path", "body"), [("/config", {"compatibility": "NONE"}), ("/mode", {"mode": "READONLY"})])

@@ -203,7 +203,7 @@ def test_an_invalid_schema_is_named_as_such(rest: Rest) -> None:
     assert "Invalid schema" in rest.ask("POST", "/subjects/a/versions", {"schema": "nonsense"}).body["message"]
 
 
-@pytest.mark.parametrize("subject", ["__GLOBAL", "__EMPTY", ":.ctx:", "a%0Ab"])
+@pytest.mark.parametrize("subject", ["__GLOBAL", "__EMPTY", ":.__GLOBAL:x", "a%0Ab"])
 def test_a_subject_that_cannot_have_schemas_is_refused(subject: str, rest: Rest) -> None:
     assert rest.refusal("POST", f"/subjects/{subject}/versions", {"schema": V1}) == (422, 42208)
 
@@ -269,3 +269,38 @@ def test_a_schema_that_has_no_descriptor_is_reported_when_one_is_asked_for(rest:
     id_ = rest.register("a", text, schemaType="PROTOBUF")
     assert rest.get(f"/schemas/ids/{id_}")["schemaType"] == "PROTOBUF"
     assert rest.refusal("GET", f"/schemas/ids/{id_}?format=serialized") == (422, 42201)
+
+
+def test_the_number_that_a_client_gives_becomes_metadata_and_a_look_up_ignores_it(rest: Rest) -> None:
+    first = rest.register("a", V1, version=1)
+    assert rest.get("/subjects/a/versions/1")["metadata"] == {"properties": {"confluent:version": "1"}}
+    assert rest.register("a", V1) == first
+    assert rest.post("/subjects/a", {"schema": V1})["version"] == 1
+    assert rest.refusal("POST", "/subjects/a/versions", {"schema": V1, "version": 1}) == (422, 42201)
+    rest.register("a", V2, version=2)
+    assert rest.register("a", V1) == first
+    assert rest.register("a", V1, version=-1) != first
+    assert rest.get("/subjects/a/versions/latest")["metadata"] == {"properties": {"confluent:version": "3"}}
+
+
+def test_the_order_of_avro_properties_makes_no_new_version(rest: Rest) -> None:
+    id_ = rest.register("a", record(ID, b=1, a=2))
+    assert rest.register("a", record(ID, a=2, b=1)) == id_
+    assert rest.get("/subjects/a/versions") == [1]
+
+
+def test_a_name_without_a_context_is_found_in_all_contexts(rest: Rest) -> None:
+    rest.register(":.ctx:a", V1)
+    assert rest.get("/subjects/a/versions/latest")["subject"] == ":.ctx:a"
+    assert rest.post("/subjects/a", {"schema": V1})["subject"] == ":.ctx:a"
+    assert rest.get("/schemas/ids/1?subject=a")["schema"] == V1
+    assert rest.refusal("GET", "/schemas/ids/1?subject=:.ctx:b") == (404, 40403)
+
+
+def test_an_empty_context_can_be_deleted(rest: Rest) -> None:
+    rest.register(":.ctx:a", V1)
+    assert rest.refusal("DELETE", "/contexts/.ctx") == (422, 42211)
+    rest.delete("/subjects/:.ctx:a")
+    rest.delete("/subjects/:.ctx:a?permanent=true")
+    assert rest.ask("DELETE", "/contexts/.ctx").status == 204
+    assert rest.get("/contexts?contextPrefix=.") == ["."]
