@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (44d0666a2902d254): change that. DO NOT EDIT.
+// Made by `make clients`, from the OpenAPI document (ff85f09e2515920d): change that. DO NOT EDIT.
 
 package control
 
@@ -23,6 +23,14 @@ type Committed struct {
 	Topic     string `json:"topic"`
 	Partition int    `json:"partition"`
 	Offset    int64  `json:"offset"`
+}
+
+// DecodedPair: A key and a value, shown as with the format `json`.
+type DecodedPair struct {
+	//
+	Key Payload `json:"key"`
+	//
+	Value Payload `json:"value"`
 }
 
 // Group: The state of a group at one moment.
@@ -104,6 +112,8 @@ type JournalEntry struct {
 	BytesOut   int      `json:"bytes_out"`
 	Fault      *Fault   `json:"fault"`
 	Failure    *string  `json:"failure"`
+	// The records of a small request and its response, decoded, if the broker has schemas.
+	Records []DecodedPair `json:"records"`
 }
 
 // JournalInfo: The state of the journal.

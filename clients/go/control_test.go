@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -18,7 +19,7 @@ var broker *Broker
 func TestMain(m *testing.M) {
 	isStrict = true
 	started, err := Serve(context.Background(), ServeOptions{
-		Topics: []string{"given:2"}, Brokers: 2, Token: "secret",
+		Topics: []string{"given:2"}, Brokers: 2, Registry: true, Token: "secret",
 		Args: []string{"--journal", "--set", "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"},
 	})
 	if err != nil {
@@ -96,6 +97,23 @@ func TestTopics(t *testing.T) {
 	check(t, broker.DeleteTopic(ctx, "orders"))
 	_, err := broker.DescribeTopic(ctx, "orders")
 	same(t, IsNotFound(err), true)
+}
+
+func TestSchemas(t *testing.T) {
+	ctx := begin(t)
+	body := `{"schema": "{\"type\":\"record\",\"name\":\"Order\",\"fields\":[{\"name\":\"id\",\"type\":\"int\"}]}"}`
+	url := broker.RegistryURL + "/subjects/orders-value/versions"
+	response := must(http.Post(url, "application/json", strings.NewReader(body)))(t)
+	check(t, response.Body.Close())
+	same(t, response.StatusCode, 200)
+	check(t, broker.ResetKeeping(ctx, false, true))
+	options := ProduceOptions{Schema: "orders-value", KeySchema: "orders-value"}
+	order := NewRecord{Key: map[string]any{"id": 6}, Value: map[string]any{"id": 7}}
+	must(broker.Produce(ctx, "orders", options, order))(t)
+	found := must(broker.Expect(ctx, "orders", Expectation{Value: map[string]any{"id": 7}}, FormatJSON))(t)
+	var key struct{ ID int }
+	check(t, found.Key.Decode(&key))
+	same(t, key.ID, 6)
 }
 
 func TestRecords(t *testing.T) {

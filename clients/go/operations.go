@@ -113,6 +113,8 @@ func (c *Client) Produce(
 	body := object{"records": sent}
 	given(body, "message_format", options.MessageFormat, options.MessageFormat != "")
 	given(body, "codec", options.Codec, options.Codec != "")
+	given(body, "schema", options.Schema, options.Schema != "")
+	given(body, "key_schema", options.KeySchema, options.KeySchema != "")
 	result, err := one[ProducedRecords](ctx, c, http.MethodPost, path("topics", topic, "records"), nil, body)
 	return result.Records, err
 }
@@ -280,7 +282,12 @@ func (c *Client) Compact(ctx context.Context, topic string) error {
 // Reset deletes all records, groups, transactions and faults, and all topics unless keepTopics is set. Topics given to
 // the broker at its start are created again. Connections and snapshots stay.
 func (c *Client) Reset(ctx context.Context, keepTopics bool) error {
-	return c.nothing(ctx, http.MethodPost, "/reset", object{"keep_topics": keepTopics})
+	return c.ResetKeeping(ctx, keepTopics, false)
+}
+
+// ResetKeeping is like Reset, and can also keep the subjects of the schema registry.
+func (c *Client) ResetKeeping(ctx context.Context, topics, schemas bool) error {
+	return c.nothing(ctx, http.MethodPost, "/reset", object{"keep_topics": topics, "keep_schemas": schemas})
 }
 
 // ListSnapshots returns the snapshots that were taken over HTTP.

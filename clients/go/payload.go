@@ -9,7 +9,7 @@ import (
 type Format string
 
 // The formats. FormatText shows bytes that are not UTF-8 as {"base64": "..."}, which [Payload.Bytes] decodes.
-// FormatJSON shows bytes that are valid JSON as JSON, and others like FormatText.
+// FormatJSON decodes keys and values that have a schema, and shows other bytes as JSON if they are valid JSON.
 const (
 	FormatText   Format = "text"
 	FormatBase64 Format = "base64"

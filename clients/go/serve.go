@@ -29,6 +29,8 @@ type ServeOptions struct {
 	Topics []string
 	// Brokers is the size of the cluster. The default is 1.
 	Brokers int
+	// Registry adds a schema registry. It needs the extra "registry".
+	Registry bool
 	// Token is the token of the control plane, or "" for none. [Broker] sends it.
 	Token string
 	// Args are further arguments of `minibroker serve`, such as "--journal".
@@ -42,6 +44,8 @@ type Broker struct {
 	*Client
 	// BootstrapServers is for the configuration of Kafka clients: HOST:PORT, or several separated by commas.
 	BootstrapServers string
+	// RegistryURL is the address of the schema registry, or "" without [ServeOptions.Registry].
+	RegistryURL string
 
 	command *exec.Cmd
 	stdin   io.Closer
@@ -110,6 +114,9 @@ func (o ServeOptions) command() []string {
 	if o.Brokers > 0 {
 		command = append(command, "--brokers", fmt.Sprint(o.Brokers))
 	}
+	if o.Registry {
+		command = append(command, "--registry", "127.0.0.1:0")
+	}
 	return append(command, o.Args...)
 }
 
@@ -143,7 +150,7 @@ func (b *Broker) waitUntilReady(ctx context.Context, stdout io.ReadCloser, token
 			name, value, _ := strings.Cut(word, "=")
 			words[name] = value
 		}
-		b.BootstrapServers = words["bootstrap"]
+		b.BootstrapServers, b.RegistryURL = words["bootstrap"], words["registry"]
 		b.Client = New(words["control"], token)
 		return nil
 	case <-ctx.Done():

@@ -56,6 +56,9 @@ type NewHeader struct {
 type ProduceOptions struct {
 	MessageFormat string
 	Codec         string
+	// Schema and KeySchema are subjects whose latest schemas encode the values and the keys.
+	Schema    string
+	KeySchema string
 }
 
 // ReadOptions select records of a topic. Zero values stand for the broker's defaults: all partitions from offset 0,

@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (3a4bd14f766e203b): change that.
+// Made by `make clients`, from the OpenAPI document (1bd5710d141c2709): change that.
 import type { ConsumedRecord, Fault } from "./index.js";
 
 /** An assigned partition. */
@@ -22,6 +22,14 @@ export interface Committed {
   topic: string;
   partition: number;
   offset: number;
+}
+
+/** A key and a value, shown as with the format `json`. */
+export interface DecodedPair {
+  /**  */
+  key: unknown;
+  /**  */
+  value: unknown;
 }
 
 /** The state of a group at one moment. */
@@ -103,6 +111,8 @@ export interface JournalEntry {
   bytes_out: number;
   fault: Fault | null;
   failure: string | null;
+  /** The records of a small request and its response, decoded, if the broker has schemas. */
+  records?: DecodedPair[];
 }
 
 /** The state of the journal. */

@@ -24,7 +24,10 @@ import type {
 
 /** A payload: a string is stored as UTF-8, a Buffer unchanged, and anything else as JSON. */
 export type Payload = unknown;
-/** The form of keys, values and headers. As text, bytes that are not UTF-8 are `{ base64 }`. */
+/**
+ * The form of keys, values and headers. As text, bytes that are not UTF-8 are `{ base64 }`. As json, keys and values that
+ * have a schema are decoded.
+ */
 export type Format = "text" | "base64" | "json";
 export type ConfigValue = string | number | boolean | null;
 
@@ -56,6 +59,10 @@ export interface NewRecord {
 export interface ProduceOptions {
   message_format?: "v2" | "v1" | "v0";
   codec?: "none" | "gzip" | "snappy" | "lz4" | "zstd";
+  /** A subject whose latest schema encodes the values. */
+  schema?: string;
+  /** A subject whose latest schema encodes the keys. */
+  key_schema?: string;
 }
 
 /** A record. `Value` is the type of its value in the format `json`. */
@@ -258,7 +265,7 @@ export class ControlClient {
   /** Returns the number of deleted segments. */
   runRetention(): Promise<number>;
   compact(topic?: string | null): Promise<void>;
-  reset(options?: { keep_topics?: boolean }): Promise<void>;
+  reset(options?: { keep_topics?: boolean; keep_schemas?: boolean }): Promise<void>;
   listSnapshots(): Promise<Snapshot[]>;
   takeSnapshot(options?: NewSnapshot): Promise<Snapshot>;
   restoreSnapshot(name: string): Promise<void>;
@@ -293,6 +300,8 @@ export interface ServeOptions {
   /** Topics to create at the start and again at each reset: NAME[:PARTITIONS[:KEY=VALUE,...]]. */
   topics?: string[];
   brokers?: number;
+  /** Whether there is a schema registry. It needs the extra `registry`. */
+  registry?: boolean;
   /** The token of the control plane. */
   token?: string;
   /** Further arguments of `minibroker serve`. */
@@ -305,6 +314,8 @@ export interface ServeOptions {
 export interface Broker {
   /** HOST:PORT, or several separated by commas. */
   readonly bootstrapServers: string;
+  /** The address of the schema registry, or undefined if there is none. */
+  readonly registryUrl?: string;
   readonly control: ControlClient;
   /** Ends the broker and deletes its data. */
   stop(): Promise<void>;

@@ -21,10 +21,11 @@ class Broker {
   #child;
   #ended;
 
-  constructor(child, ended, bootstrapServers, control) {
+  constructor(child, ended, words, control) {
     this.#child = child;
     this.#ended = ended;
-    this.bootstrapServers = bootstrapServers;
+    this.bootstrapServers = words.bootstrap;
+    this.registryUrl = words.registry;
     this.control = control;
   }
 
@@ -39,10 +40,11 @@ class Broker {
   }
 }
 
-async function serve({ command, topics = [], brokers = 1, token, args = [], stderr = process.stderr } = {}) {
+async function serve({ command, topics = [], brokers = 1, registry = false, token, args = [], stderr = process.stderr } = {}) {
   const [program, ...first] = command ?? [process.env.MINIBROKER_COMMAND || "minibroker"];
   const options = ["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--stop-with-stdin"];
-  options.push(...topics.flatMap((topic) => ["--topic", topic]), "--brokers", String(brokers), ...args);
+  options.push(...topics.flatMap((topic) => ["--topic", topic]), "--brokers", String(brokers));
+  options.push(...(registry ? ["--registry", "127.0.0.1:0"] : []), ...args);
   const env = { ...process.env, ...(token ? { MINIBROKER_CONTROL_TOKEN: token } : {}) };
   const child = spawn(program, [...first, "serve", ...options], { env, stdio: ["pipe", "pipe", "pipe"] });
   let kept = "";
@@ -74,7 +76,7 @@ async function serve({ command, topics = [], brokers = 1, token, args = [], stde
     const words = Object.fromEntries(line.split(" ").map((word) => [word.split("=")[0], word.slice(word.indexOf("=") + 1)]));
     // Do not keep a process alive that never stops its broker. The broker ends when its stdin is closed.
     for (const each of [child, child.stdin, child.stdout, child.stderr]) each.unref?.();
-    return new Broker(child, ended, words.bootstrap, new ControlClient(words.control, { token }));
+    return new Broker(child, ended, words, new ControlClient(words.control, { token }));
   } catch (error) {
     child.kill("SIGKILL");
     throw error;

@@ -46,11 +46,17 @@ class Body(BaseModel):
     def _check_names(cls, data: Any) -> Any:
         """Refuse an unknown field before pydantic does, in order to suggest the intended field."""
         names = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+        known = cls.field_names()
         for name in names:
-            if name not in cls.model_fields:
-                context = {"field": name, "hint": suggestion(name, cls.model_fields)}
+            if name not in known:
+                context = {"field": name, "hint": suggestion(name, known)}
                 raise PydanticCustomError("unknown_field", "unknown field", context)
         return cast("Any", data)
+
+    @classmethod
+    def field_names(cls) -> list[str]:
+        """Return the names of the fields in JSON."""
+        return [field.alias or name for name, field in cls.model_fields.items()]
 
 
 class Warnings(BaseModel):

@@ -6,11 +6,11 @@ from urllib.parse import unquote
 
 from fastapi import Request
 from fastapi.routing import APIRoute
-from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from minibroker.config.names import suggestion
+from minibroker.control.models import Body
 
 _FOR_MACHINES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 
@@ -50,8 +50,8 @@ def _fields_of(route: APIRoute) -> set[str]:
     return {
         field
         for model in models
-        if isinstance(model, type) and issubclass(model, BaseModel)
-        for field in model.model_fields
+        if isinstance(model, type) and issubclass(model, Body)
+        for field in model.field_names()
     }
 
 

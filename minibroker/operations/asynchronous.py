@@ -13,6 +13,7 @@ from minibroker.cluster.errors import is_the_callers, warn_caller
 from minibroker.operations import asynchronous_handles as handles
 from minibroker.server.inspection.recording import journal_of
 from minibroker.server.services import Services
+from minibroker_protocol.internal_topics import SCHEMAS_TOPIC
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
@@ -392,7 +393,7 @@ class AsyncOperations:
         Connections stay open. Without `keep_topics`, a consumer that keeps running commits its old offsets and can
         miss new records. In both cases, create transactional producers again.
         """
-        untouched = ("_schemas",) if keep_schemas else ()
+        untouched = (SCHEMAS_TOPIC,) if keep_schemas else ()
         reset.reset(self.services, self.make_topics, keep_topics=keep_topics, untouched=untouched)
         await self.services.core.cluster.wait_until_settled()
 

@@ -11,8 +11,9 @@ from typing import Any, Final, TypeAlias, cast
 from minibroker.config.documents import parse_json
 from minibroker.operations.records import ConsumerRecord, Undecodable
 from minibroker.operations.wording import format_count
+from minibroker_protocol.records.record import Record
 
-Decode: TypeAlias = Callable[[ConsumerRecord, str], object]
+Decode: TypeAlias = Callable[[ConsumerRecord | Record, str], object]
 """Returns the decoded `key` or `value` of a record: a value of JSON, an `Undecodable`, or bytes without a schema."""
 
 ANY: Final = ...

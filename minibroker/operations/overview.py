@@ -1,15 +1,26 @@
 """A short report on a broker's content and newest requests, for the report of a failed test."""
 
+from itertools import islice
+from typing import Final
+
 from minibroker.clock import SystemClock
+from minibroker.operations.matching import show
+from minibroker.operations.schemas import decode_entry, decoder_of
 from minibroker.operations.wording import format_count, format_duration
 from minibroker.server.inspection.journal import Entry, Journal
 from minibroker.server.inspection.recording import journal_of
 from minibroker.server.inspection.request_lines import line_of
 from minibroker.server.services import Services
 
+_SHOWN_RECORDS: Final = 5
+"""Records shown of a request, if the broker has schemas."""
+
 
 async def overview(services: Services, requests: int) -> str:
-    """Return a line for each topic, for each group, and for each of the newest requests of a running broker."""
+    """Return a line for each topic, for each group, and for each of the newest requests of a running broker.
+
+    If the broker has schemas, the decoded keys and values of a request's first records follow it.
+    """
     services.core.writes.commit()
     lines = ["topics:"]
     for topic in sorted(services.core.topics, key=lambda topic: topic.name):
@@ -36,7 +47,11 @@ async def overview(services: Services, requests: int) -> str:
         entries = list(journal)
         left_out = f", the last {requests} of {len(entries)}" if len(entries) > requests else ""
         lines.append(f"requests{left_out}:" if entries else "requests: none")
-        lines += [f"  {line_of(entry)}{_describe_age(journal, entry)}" for entry in entries[-requests:]]
+        decode = await decoder_of(services)
+        for entry in entries[-requests:]:
+            lines.append(f"  {line_of(entry)}{_describe_age(journal, entry)}")
+            records = islice(decode_entry(entry, decode), _SHOWN_RECORDS)
+            lines += [f"    key={show(key)}, value={show(value)}" for key, value in records]
     return "\n".join(lines)
 
 

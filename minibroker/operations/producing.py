@@ -18,7 +18,7 @@ from minibroker.cluster.logs.error_mapping import MAPPED
 from minibroker.cluster.topic_admin import TopicError
 from minibroker.cluster.topics import Topic
 from minibroker.config.documents import parse_json
-from minibroker.operations.records import topic_of
+from minibroker.operations.records import Undecodable, topic_of
 from minibroker.operations.wording import Int64
 from minibroker.server.services import Services
 from minibroker_protocol.errors import EncodeError
@@ -259,16 +259,23 @@ def payload_of(value: Any, subject: str) -> Payload:
     return members
 
 
+def json_of(value: Any) -> Any:
+    """Return the JSON that a schema encodes, without the mark `{"json": ...}`."""
+    return value["json"] if getattr(value, "keys", list)() == {"json"} else value
+
+
 def headers_of(headers: Mapping[str, Any] | Sequence[tuple[str, Any]]) -> list[tuple[str, Payload]]:
     """Return the headers of a record to write."""
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     return [(name, payload_of(value, f"header {name!r}")) for name, value in pairs]
 
 
-def convert_to_json(data: bytes | None, form: Form) -> Any:
-    """Return bytes of a record as a JSON value, in the form "text" or "json"."""
-    if data is None:
-        return None
+def convert_to_json(data: object, form: Form) -> Any:
+    """Return bytes of a record, or a decoded key or value, as a JSON value."""
+    if isinstance(data, Undecodable):
+        return {**convert_to_json(data.data, "base64"), "reason": data.reason}
+    if not isinstance(data, bytes):
+        return data
     if form == "json":
         with contextlib.suppress(ValueError):
             content = parse_json(data, "")

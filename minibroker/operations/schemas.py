@@ -1,7 +1,7 @@
 """The schemas of a broker: operations on its registry, and keys and values that are encoded and decoded with them."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
@@ -10,6 +10,7 @@ from minibroker.operations.records import ConsumerRecord, DecodedRecord, Undecod
 from minibroker.operations.waiting import run_in_slices
 from minibroker.operations.wording import missing_message
 from minibroker.server.services import Services
+from minibroker_protocol.internal_topics import SCHEMAS_TOPIC
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
@@ -22,13 +23,14 @@ with lazy:
 if TYPE_CHECKING:
     from minibroker.operations.matching import Decode
     from minibroker.operations.producing import Message
+    from minibroker.server.inspection.journal import Entry
+    from minibroker_protocol.records.record import Record
     from minibroker_registry.registry import Registry
 
 __tracebackhide__ = is_the_callers
 
 T = TypeVar("T")
 
-_TOPIC: Final = "_schemas"
 _ERRORS: Final = {404: NotFoundError, 409: ConflictError}
 """The error for each HTTP status of the registry. Others are an OperationError."""
 _RECORDS_PER_STEP: Final = 50
@@ -83,12 +85,12 @@ def set_level(registry: "Registry", subject: str, level: str) -> None:
 
 async def decoder_of(services: Services) -> "Decode":
     """Return a function that decodes keys and values with the schemas that the topic `_schemas` has now."""
-    if services.core.topics.get(_TOPIC) is None:
+    if services.core.topics.get(SCHEMAS_TOPIC) is None:
         return getattr
     await run_in_slices(services, services.schemas.update())
     values = services.schemas.values
 
-    def decode(record: ConsumerRecord, name: str) -> object:
+    def decode(record: "ConsumerRecord | Record", name: str) -> object:
         data: bytes | None = getattr(record, name)
         is_key = name == "key"
         if data is None or not values.has_schema(data, record.headers, is_key=is_key):
@@ -113,6 +115,13 @@ async def decode_records(services: Services, records: Sequence[ConsumerRecord]) 
         if not number % _RECORDS_PER_STEP:
             await asyncio.sleep(0)
     return decoded
+
+
+def decode_entry(entry: "Entry", decode: "Decode") -> "Iterator[tuple[object, object]]":
+    """Yield the keys and values of an entry's records, if the broker has schemas."""
+    if decode is not getattr:
+        for record in entry.records():
+            yield decode(record, "key"), decode(record, "value")
 
 
 async def encode_messages(

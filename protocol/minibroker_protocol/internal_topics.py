@@ -12,3 +12,5 @@ INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_G
 """The topics that the coordinators create and use."""
 METADATA_TOPIC: Final = "__cluster_metadata"
 """The metadata log of Kafka in KRaft mode. Its directory is beside those of topics, but clients cannot see it."""
+SCHEMAS_TOPIC: Final = "_schemas"
+"""The topic of schema registries. To the broker it is a topic like any other."""

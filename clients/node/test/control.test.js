@@ -14,7 +14,7 @@ let broker, control;
 before(async () => {
   const authorizer = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer";
   const args = ["--journal", "--set", authorizer];
-  broker = await serve({ topics: ["given:2"], brokers: 2, token: "secret", args, stderr: null });
+  broker = await serve({ topics: ["given:2"], brokers: 2, registry: true, token: "secret", args, stderr: null });
   control = broker.control;
 });
 
@@ -54,6 +54,21 @@ test("the stack of an error begins in the program that called", async () => {
     assert.match(error.stack, /\n +at async [^\n]*control\.test\.js/);
     assert.doesNotMatch(error.stack, /client\.js/);
   }
+});
+
+test("schemas", async () => {
+  const schema = JSON.stringify({ type: "record", name: "Order", fields: [{ name: "id", type: "int" }] });
+  const response = await fetch(`${broker.registryUrl}/subjects/orders-value/versions`, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ schema }),
+  });
+  assert.equal(response.status, 200);
+  await control.reset({ keep_schemas: true });
+  const options = { schema: "orders-value", key_schema: "orders-value" };
+  await control.produce("orders", [{ key: { id: 6 }, value: { id: 7 } }], options);
+  const { key, value } = await control.expect("orders", { value: { id: 7 } }, { format: "json" });
+  assert.deepEqual([key, value], [{ id: 6 }, { id: 7 }]);
 });
 
 test("topics", async () => {

@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (82b17324ad1ead28): change that.
+// Made by `make clients`, from the OpenAPI document (954acdfdfd319b31): change that.
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -30,6 +30,15 @@ pub struct Committed {
     pub topic: String,
     pub partition: i32,
     pub offset: i64,
+}
+
+/// A key and a value, shown as with the format `json`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct DecodedPair {
+    ///
+    pub key: Shown,
+    ///
+    pub value: Shown,
 }
 
 /// A fault and the requests that it has hit.
@@ -131,6 +140,9 @@ pub struct JournalEntry {
     pub bytes_out: u64,
     pub fault: Option<Fault>,
     pub failure: Option<String>,
+    /// The records of a small request and its response, decoded, if the broker has schemas.
+    #[serde(default)]
+    pub records: Vec<DecodedPair>,
 }
 
 /// The state of the journal.

@@ -254,7 +254,12 @@ impl Client {
     /// Deletes all records, groups, transactions and faults, and all topics unless `keep_topics` is set. Topics given
     /// to the broker at its start are created again. Connections and snapshots stay.
     pub fn reset(&self, keep_topics: bool) -> Result<(), Error> {
-        self.nothing("POST", "/reset", Some(&json!({ "keep_topics": keep_topics })))
+        self.reset_keeping(keep_topics, false)
+    }
+
+    /// Like [`Client::reset`], and can also keep the subjects of the schema registry.
+    pub fn reset_keeping(&self, topics: bool, schemas: bool) -> Result<(), Error> {
+        self.nothing("POST", "/reset", Some(&json!({ "keep_topics": topics, "keep_schemas": schemas })))
     }
 
     /// Returns the snapshots that were taken over HTTP.

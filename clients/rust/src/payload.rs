@@ -14,7 +14,7 @@ pub enum Format {
     Text,
     /// Base64 of all bytes.
     Base64,
-    /// JSON. Bytes that are not valid JSON are shown like [`Format::Text`].
+    /// JSON. Keys and values that have a schema are decoded. Bytes that are not valid JSON are shown like [`Format::Text`].
     Json,
 }
 

@@ -44,6 +44,11 @@ impl ServeOptions {
         self
     }
 
+    /// Adds a schema registry. It requires the extra `registry`.
+    pub fn registry(self) -> Self {
+        self.arg("--registry").arg("127.0.0.1:0")
+    }
+
     /// Sets the token that the control plane requires. The [`Broker`] sends it.
     pub fn token(mut self, token: &str) -> Self {
         self.token = Some(token.into());
@@ -88,7 +93,8 @@ impl ServeOptions {
                 let place: HashMap<_, _> = line.split_whitespace().filter_map(|word| word.split_once('=')).collect();
                 let client = Client::new(place.get("control").unwrap_or(&""), self.token.as_deref());
                 let bootstrap_servers = place.get("bootstrap").unwrap_or(&"").to_string();
-                Ok(Broker { client, bootstrap_servers, child, errors: Some(errors) })
+                let registry_url = place.get("registry").map(|url| url.to_string());
+                Ok(Broker { client, bootstrap_servers, registry_url, child, errors: Some(errors) })
             }
             Err(reason) => {
                 if reason == RecvTimeoutError::Timeout {
@@ -155,6 +161,8 @@ pub struct Broker {
     client: Client,
     /// For the configuration of Kafka clients: HOST:PORT, or several separated by commas.
     pub bootstrap_servers: String,
+    /// The address of the schema registry, if [`ServeOptions::registry`] was set.
+    pub registry_url: Option<String>,
     child: Child,
     errors: Option<JoinHandle<String>>,
 }

@@ -53,13 +53,18 @@ impl NewRecord {
     }
 }
 
-/// The message format (v2, v1 or v0) and the codec (none, gzip, snappy, lz4 or zstd).
+/// The message format (v2, v1 or v0), the codec (none, gzip, snappy, lz4 or zstd), and the subjects whose latest schemas
+/// encode the values and the keys.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ProduceOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_format: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub codec: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schema: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_schema: Option<String>,
 }
 
 /// A selection of a topic's records. The default is all partitions from offset 0, only committed records, at most

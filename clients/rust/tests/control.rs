@@ -14,7 +14,7 @@ fn begin() -> MutexGuard<'static, Broker> {
     static SHARED: OnceLock<Mutex<Broker>> = OnceLock::new();
     let shared = SHARED.get_or_init(|| {
         let authorizer = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer";
-        let options = Broker::options().topic("given:2").brokers(2).token("secret");
+        let options = Broker::options().topic("given:2").brokers(2).registry().token("secret");
         Mutex::new(options.arg("--journal").arg("--set").arg(authorizer).start().unwrap())
     });
     let broker = shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -55,6 +55,23 @@ const NO_WAIT: Option<Duration> = Some(Duration::ZERO);
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));
 
 #[test]
+fn schemas() {
+    let broker = begin();
+    let url = format!("{}/subjects/orders-value/versions", broker.registry_url.as_ref().unwrap());
+    let schema = r#"{"type":"record","name":"Order","fields":[{"name":"id","type":"int"}]}"#;
+    let body = json!({ "schema": schema }).to_string();
+    ureq::post(&url).header("Content-Type", "application/json").send(&body).unwrap();
+    broker.reset_keeping(false, true).unwrap();
+    let options = ProduceOptions { schema: some("orders-value"), key_schema: some("orders-value"), ..Default::default() };
+    let record = NewRecord::new(json!({"id": 6}), json!({"id": 7}));
+    broker.produce("orders", &[record], &options).unwrap();
+    let expected = Expectation { value: Some(json!({"id": 7}).into()), ..Default::default() };
+    let found = broker.expect("orders", &expected, Format::Json).unwrap();
+    let id: BTreeMap<String, i32> = found.key.decode().unwrap();
+    assert_eq!(id["id"], 6);
+}
+
+#[test]
 fn topics() {
     let broker = begin();
     let made = broker
@@ -91,7 +108,7 @@ fn records() {
         NewRecord { partition: Some(0), ..NewRecord::new(vec![0xfe], Payload::Null) },
         NewRecord { partition: Some(0), ..NewRecord::new(Payload::Null, json!("quoted")) },
     ];
-    let options = ProduceOptions { message_format: some("v2"), codec: some("gzip") };
+    let options = ProduceOptions { message_format: some("v2"), codec: some("gzip"), ..Default::default() };
     let places = broker.produce("given", &sent, &options).unwrap();
     assert_eq!(places[1], RecordMetadata { topic: "given".into(), partition: 0, offset: 1 });
     assert!(broker.produce("given", &[], &options).unwrap().is_empty()); // The response has a warning.

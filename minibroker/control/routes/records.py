@@ -22,12 +22,13 @@ from minibroker.control.models import (
     list_response,
     warnings_field,
 )
-from minibroker.control.remote import OnBroker
+from minibroker.control.remote import OnBroker, Remote
 from minibroker.control.routes import calls
 from minibroker.operations import producing
 from minibroker.operations.matching import ANY, RecordMatcher, record
-from minibroker.operations.producing import Form, Message, convert_to_json, headers_of, payload_of
+from minibroker.operations.producing import Form, Message, convert_to_json, headers_of, json_of, payload_of
 from minibroker.operations.records import ConsumerRecord, Isolation, read_page
+from minibroker.operations.schemas import decode_records
 from minibroker.operations.wording import Int64
 
 ReadPayload = Annotated[Any, Field(description="Shown according to `format`.")]
@@ -65,6 +66,11 @@ class NewRecords(Body):
         default="v2", description="v0 and v1 are the formats before Kafka 0.10 and 0.11."
     )
     codec: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
+    # `BaseModel` has an attribute `schema`.
+    value_schema: str | None = Field(
+        default=None, alias="schema", description="A subject whose latest schema encodes the values, which are JSON."
+    )
+    key_schema: str | None = Field(default=None, description="The same for the keys.")
 
 
 @describes(producing.RecordMetadata)
@@ -112,7 +118,8 @@ class _Conditions(Body):
         An omitted value or key matches anything. A null value or key matches only null.
         """
         value, key = (
-            payload_of(getattr(self, name), name) if name in self.model_fields_set else ANY for name in ("value", "key")
+            ANY if name not in self.model_fields_set else sent if isinstance(sent, str) else payload_of(sent, name)
+            for name, sent in (("value", self.value), ("key", self.key))
         )
         headers = self.headers and {name: payload_of(value, f"header {name!r}") for name, value in self.headers.items()}
         return value, {"key": key, "headers": headers, "partition": self.partition}
@@ -167,7 +174,9 @@ Format = Annotated[
         alias="format",
         description=(
             'How bytes are shown. `text`: as a text if they are UTF-8, otherwise as `{"base64": ...}`. `base64`: '
-            'always as `{"base64": ...}`. `json`: as JSON if they are valid JSON, otherwise as with `text`.'
+            'always as `{"base64": ...}`. `json`: a key or value with the id of a schema is decoded; other bytes are '
+            "shown as JSON if they are valid JSON, otherwise as with `text`. What cannot be decoded is "
+            '`{"base64": ..., "reason": ...}`.'
         ),
     ),
 ]
@@ -178,18 +187,17 @@ async def produce(topic: str, new: NewRecords, on_broker: OnBroker) -> ProducedR
     """Append records without a client. A missing topic is created, as for a client."""
     messages = [
         Message(
-            payload_of(new_record.value, "value"),
-            payload_of(new_record.key, "key"),
+            json_of(new_record.value) if new.value_schema else payload_of(new_record.value, "value"),
+            json_of(new_record.key) if new.key_schema else payload_of(new_record.key, "key"),
             headers_of(new_record.headers),
             new_record.timestamp,
             new_record.partition,
         )
         for new_record in new.records
     ]
+    how: Any = {name: getattr(new, name) for name in ("message_format", "codec", "key_schema")}
     with collect_warnings() as warnings:
-        places = await on_broker(
-            lambda broker: broker.produce(topic, *messages, message_format=new.message_format, codec=new.codec)
-        )
+        places = await on_broker(lambda broker: broker.produce(topic, *messages, schema=new.value_schema, **how))
     return ProducedRecords.model_validate({"records": places, **warnings_field(warnings)})
 
 
@@ -210,7 +218,7 @@ async def read_records(
     page, next_offsets = await on_broker(
         lambda broker: read_page(broker.services, topic, partition, start, isolation, limit, _PAGE_BYTES)
     )
-    return await _list_records(RecordPart(records=[], next_offsets=next_offsets), page, form)
+    return await _list_records(on_broker, RecordPart(records=[], next_offsets=next_offsets), page, form)
 
 
 @router.post("/topics/{topic}/records/wait", response_model=RecordList, openapi_extra=calls("wait_for"))
@@ -218,7 +226,7 @@ async def wait_for_records(topic: str, wait: RecordWait, on_broker: OnBroker, fo
     """Wait until a topic has the given number of committed records, and return all its committed records."""
     matching = None if wait.matching is None else _make_matcher(wait.matching)
     read = await on_broker(lambda broker: broker.wait_for(topic, wait.count, matching=matching, timeout=wait.timeout))
-    return await _list_records(RecordList(records=[]), read, form)
+    return await _list_records(on_broker, RecordList(records=[]), read, form)
 
 
 @router.post("/topics/{topic}/records/expect", openapi_extra=calls("expect"))
@@ -226,7 +234,8 @@ async def expect(topic: str, expectation: Expectation, on_broker: OnBroker, form
     """Wait for a matching record and return it. On a timeout, `message` compares the expected and existing records."""
     value, conditions = expectation.split()
     match = await on_broker(lambda broker: broker.expect(topic, value, **conditions, timeout=expectation.timeout))
-    return _format_record(match, form)
+    (shown,) = await _decode(on_broker, [match], form)
+    return _format_record(shown, form)
 
 
 @router.post(
@@ -254,13 +263,20 @@ def _format_record(record: ConsumerRecord, form: Form) -> Record:
     return Record.model_validate(values)
 
 
-async def _list_records(about: RecordList, records: Sequence[ConsumerRecord], form: Form) -> Response:
+async def _decode(on_broker: Remote, records: Sequence[ConsumerRecord], form: Form) -> Sequence[ConsumerRecord]:
+    """Return the records, decoded for the form "json"."""
+    return await on_broker(lambda broker: decode_records(broker.services, records)) if form == "json" else records
+
+
+async def _list_records(
+    on_broker: Remote, about: RecordList, records: Sequence[ConsumerRecord], form: Form
+) -> Response:
     """Return a response that lists the records, with their bytes in the given form.
 
     Yields to other tasks while the records are encoded.
     """
     shown_records: list[bytes] = []
-    for number, consumer_record in enumerate(records, 1):
+    for number, consumer_record in enumerate(await _decode(on_broker, records, form), 1):
         shown_records.append(_format_record(consumer_record, form).model_dump_json().encode())
         if not number % _RECORDS_PER_STEP:
             await asyncio.sleep(0)

@@ -12,6 +12,9 @@ from minibroker.control.models import Body, Count, ResponseBody, Timeout, list_r
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations.asynchronous import AsyncOperations
+from minibroker.operations.matching import Decode
+from minibroker.operations.producing import convert_to_json
+from minibroker.operations.schemas import decode_entry, decoder_of
 from minibroker.operations.waiting import run_in_slices
 from minibroker.operations.wording import Int16, Int64, UInt64
 from minibroker.server.inspection.journal import Entry, Journal, error_code
@@ -29,6 +32,13 @@ class JournalInfo(ResponseBody):
 
     is_kept: bool
     count: UInt64 = Field(description="The number of requests since the journal was started.")
+
+
+class DecodedPair(ResponseBody):
+    """A key and a value, shown as with the format `json`."""
+
+    key: Any
+    value: Any
 
 
 class JournalEntry(ResponseBody):
@@ -51,6 +61,9 @@ class JournalEntry(ResponseBody):
     bytes_out: UInt64
     fault: Any = Field(description="The fields of the fault that hit the request, or null.")
     failure: str | None = Field(description="Why the request closed the connection.")
+    records: list[DecodedPair] = Field(
+        default=[], description="The records of a small request and its response, decoded, if the broker has schemas."
+    )
 
 
 class JournalEntries(ResponseBody):
@@ -124,7 +137,8 @@ async def list_requests(
     async def work(broker: AsyncOperations) -> Response:
         journal = _get_journal(broker)
         entries = await run_in_slices(broker.services, journal.find(**filters, error=_parse_error(error), after=after))
-        return await run_in_slices(broker.services, _encode_entries(journal, entries[-limit:]))
+        decode = await decoder_of(broker.services)
+        return await run_in_slices(broker.services, _encode_entries(journal, entries[-limit:], decode))
 
     return await on_broker(work)
 
@@ -150,16 +164,22 @@ async def wait_for_requests(wait: RequestWait, on_broker: OnBroker) -> Response:
             error=_parse_error(wait.error),
             timeout=wait.timeout,
         )
-        return await run_in_slices(broker.services, _encode_entries(journal, entries))
+        decode = await decoder_of(broker.services)
+        return await run_in_slices(broker.services, _encode_entries(journal, entries, decode))
 
     return await on_broker(work)
 
 
-def _encode_entries(journal: Journal, entries: list[Entry]) -> Steps[Response]:
+def _encode_entries(journal: Journal, entries: list[Entry], decode: Decode) -> Steps[Response]:
     """Return `JournalEntries` as a response. Each entry is encoded in a separate step that frees its objects."""
     requests: list[bytes] = []
     for entry in entries:
-        requests.append(JournalEntry.model_validate(entry_json(entry)).model_dump_json().encode())
+        records = [
+            {"key": convert_to_json(key, "json"), "value": convert_to_json(value, "json")}
+            for key, value in decode_entry(entry, decode)
+        ]
+        fields = {**entry_json(entry), "records": records}
+        requests.append(JournalEntry.model_validate(fields).model_dump_json().encode())
         yield
     return list_response(JournalEntries(count=journal.count, requests=[]), "requests", requests)
 

@@ -18,6 +18,7 @@ class Reset(Body):
     """The kind of reset."""
 
     keep_topics: bool = Field(default=False, description="Whether to keep topics. Their offsets continue.")
+    keep_schemas: bool = Field(default=False, description="Whether the schema registry keeps its subjects.")
 
 
 def _check_url_name(name: str | None) -> str | None:
@@ -132,8 +133,8 @@ async def reset(on_broker: OnBroker, how: Reset | None = None) -> None:
     All topics are deleted, and those given to the broker at its start are created again. Connections and snapshots
     are kept.
     """
-    keep = how is not None and how.keep_topics
-    await on_broker(lambda broker: broker.reset(keep_topics=keep))
+    kept = (how or Reset()).model_dump()
+    await on_broker(lambda broker: broker.reset(**kept))
 
 
 @router.get("/snapshots", openapi_extra=calls("snapshot"))

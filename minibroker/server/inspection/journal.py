@@ -7,6 +7,7 @@ at most 64 MiB of their messages. Messages are decoded on demand. Records are su
 
 from __future__ import annotations
 
+import contextlib
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,13 +16,15 @@ from minibroker.cluster.routing.routes import ROUTES
 from minibroker.cluster.routing.slices import drain
 from minibroker.config.names import api_matcher, matcher, suggestion, suggestion_by_end
 from minibroker.server.inspection.exchanges import Exchange, Kind
-from minibroker.server.inspection.message_forms import decode_request, decode_response
+from minibroker.server.inspection.message_forms import decode_request, decode_response, kept_records
 from minibroker.server.inspection.message_json import to_json
 from minibroker.server.requests.targets import targets_by_name
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.primitives import WireType
+from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.schema import fields_of
 
 with lazy:
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from minibroker.server.inspection.exchanges import Ring
     from minibroker.server.inspection.recording import BrokerConnection
     from minibroker.server.requests.declarations import Target
+    from minibroker_protocol.records.record import Record
 
 DEFAULT_CAPACITY: Final = 10_000
 _MAX_KEPT_TARGETS: Final = 16
@@ -118,6 +122,16 @@ class Entry(Exchange):
     def response(self) -> Any:
         """The response without record bytes, or None if there is none."""
         return None if self._endpoint is None else decode_response(self._endpoint, self.version, self._response_form)
+
+    def records(self) -> Iterator[Record]:
+        """Yield the records of a small request, and those of its response if the broker has schemas."""
+        if self._endpoint is None:
+            return
+        with contextlib.suppress(DecodeError):  # A client may send anything.
+            for data in kept_records(self._endpoint, self._request_form, self._response_form):
+                for batch in iter_batches(data):
+                    if not batch.header.is_control:
+                        yield from batch
 
     @property
     def targets(self) -> tuple[Target, ...]:

@@ -26,6 +26,7 @@ from minibroker_protocol import primitives as p
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import UNDECODABLE, decode, encode, message_from_values, shallow_copy
 from minibroker_protocol.frame import read_request_header
+from minibroker_protocol.internal_topics import SCHEMAS_TOPIC
 from minibroker_protocol.primitives import ZERO_UUID, skip_tagged_fields
 from minibroker_protocol.schema import fields_of, schema_of
 
@@ -66,7 +67,7 @@ class _Spliced(NamedTuple):
     """The bytes of a message without its records, and the records as pairs (position, summary or file range)."""
 
     frame: bytearray
-    records: list[tuple[int, RecordsSummary | LogSlice | None]]
+    records: list[tuple[int, RecordsSummary | LogSlice | bytes | None]]
 
 
 def request_form(endpoint: Endpoint, frame: memoryview, request: Any) -> tuple[Any, int]:
@@ -107,7 +108,10 @@ def response_form(call: Call, response: Any, frame: bytearray, splices: Splices)
     if _path_to_records(cls) is None:
         return detach(response), size * MEMORY_PER_BYTE
     if isinstance(response, tuple) or size <= MAX_FRAME_BYTES:
-        return _Spliced(frame, [(position, summarize_or_keep(part)) for position, part in splices]), size
+        # People read the values of records that have schemas.
+        keeps_bytes = call.core.topics.get(SCHEMAS_TOPIC) is not None
+        parts = [(position, summarize_or_keep(part, keeps_bytes=keeps_bytes)) for position, part in splices]
+        return _Spliced(frame, parts), size + sum(len(part) for _, part in parts if isinstance(part, bytes))
     holders, name = _find_holders(response)
     for holder in holders:
         if records := getattr(holder, name):
@@ -178,17 +182,31 @@ def resolve_targets(call: Call, request: Any) -> tuple[Target, ...] | None:
 def decode_request(endpoint: Endpoint, form: Any) -> Any:
     """Return a request from any of the forms in which requests are kept."""
     if isinstance(form, bytes):
-        view = memoryview(form)
-        header = read_request_header(view)
-        is_flexible = header.api_version in endpoint.flexible
-        position = skip_tagged_fields(view, header.body) if is_flexible else header.body
-        return detach(decode(endpoint.request, view, header.api_version, position)[0])
+        return detach(_decode_request_frame(endpoint, form))
     if isinstance(form, _Undetached):
         return detach(form.message)
     if type(form) is tuple:
         values, counts = cast("tuple[Any, Any]", form)
         return message_from_values(endpoint.request, (*values, counts and RecordsSummary(*counts)))
     return form
+
+
+def _decode_request_frame(endpoint: Endpoint, frame: bytes) -> Any:
+    view = memoryview(frame)
+    header = read_request_header(view)
+    is_flexible = header.api_version in endpoint.flexible
+    position = skip_tagged_fields(view, header.body) if is_flexible else header.body
+    return decode(endpoint.request, view, header.api_version, position)[0]
+
+
+def kept_records(endpoint: Endpoint, request_form_: Any, response_form_: Any) -> Iterator[Any]:
+    """Yield the bytes of each partition's records, as far as the forms of a request and its response have kept them."""
+    request: Any = endpoint.request
+    if isinstance(request_form_, bytes) and _path_to_records(request) is not None:
+        holders, name = _find_holders(_decode_request_frame(endpoint, request_form_))
+        yield from filter(None, (getattr(holder, name) for holder in holders))
+    if isinstance(response_form_, _Spliced):
+        yield from (part for _, part in response_form_.records if isinstance(part, bytes))
 
 
 def decode_response(endpoint: Endpoint, version: int, form: Any) -> Any:
@@ -201,8 +219,10 @@ def decode_response(endpoint: Endpoint, version: int, form: Any) -> Any:
         return detach(form.message)
     records: list[Any] = []
     if isinstance(form, _Spliced):
-        form.records[:] = [(position, summary(part)) for position, part in form.records]
-        records = [part for _, part in form.records]
+        form.records[:] = [
+            (position, part if isinstance(part, bytes) else summary(part)) for position, part in form.records
+        ]
+        records = [summary(part) for _, part in form.records]
         form = _insert_marks(form, is_compact=version in schema_of(endpoint.response).flexible)
     if not isinstance(form, bytes | bytearray):
         return form
@@ -221,7 +241,7 @@ def _insert_marks(splice_frame: _Spliced, *, is_compact: bool) -> bytes:
     parts: list[bytes | bytearray] = []
     end = 0
     for position, records in splice_frame.records:
-        size = cast("RecordsSummary | LogSlice", records).size
+        size = len(records) if isinstance(records, bytes) else cast("RecordsSummary | LogSlice", records).size
         length_size = ((size + 1).bit_length() + 6) // 7 if is_compact else 4
         parts += splice_frame.frame[end : position - length_size], _COMPACT_MARK if is_compact else _LONG_MARK
         end = position

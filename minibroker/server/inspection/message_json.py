@@ -80,18 +80,23 @@ def summary(records: Any) -> RecordsSummary | None:
     return _summary_of_range(records) if isinstance(records, LogSlice) else _summary_of_bytes(memoryview(records))
 
 
-def summarize_or_keep(records: Any) -> RecordsSummary | LogSlice | None:
+def summarize_or_keep(records: Any, *, keeps_bytes: bool = False) -> RecordsSummary | LogSlice | bytes | None:
     """Return a summary of a records field, or the field itself if it is a file range that takes long to read.
 
     Call it on the broker's thread.
+
+    Args:
+        records: The field.
+        keeps_bytes: Whether to return the bytes of a short file range.
     """
     if isinstance(records, LogSlice):
         if records.size > _SHORT:
             return records
         try:
-            return _summary_of_bytes(memoryview(records.read()))
+            data = bytes(records.read())
         except (OSError, StorageError):
             return RecordsSummary(records.size, None, None)
+        return data if keeps_bytes else summary(data)
     return summary(records)
 
 

@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (773e809234031348): change that.
+// Made by `make clients`, from the OpenAPI document (666694767e9a5050): change that.
 package minibroker.control;
 
 import java.util.List;
@@ -55,6 +55,15 @@ public final class Answers {
         int messageFormat,
         String codec,
         long producerId) {}
+
+    /**
+     * A key and a value, shown as with the format `json`.
+     * @param key 
+     * @param value 
+     */
+    public record DecodedPair(
+        Object key,
+        Object value) {}
 
     /**
      * A fault and the requests that it has hit.
@@ -140,6 +149,7 @@ public final class Answers {
      * @param connection Both addresses, the broker's first.
      * @param node The id of the broker that received it.
      * @param errors The names of the errors in the response.
+     * @param records The records of a small request and its response, decoded, if the broker has schemas.
      */
     public record JournalEntry(
         long number,
@@ -158,7 +168,8 @@ public final class Answers {
         long bytesIn,
         long bytesOut,
         Map<String, Object> fault,
-        String failure) {}
+        String failure,
+        List<DecodedPair> records) {}
 
     /**
      * The state of the journal.

@@ -68,7 +68,10 @@ public final class ControlClient {
         return produce(topic, Map.of(), records);
     }
 
-    /** Appends records with the options message_format (v2, v1, v0) and codec (none, gzip, snappy, lz4, zstd). */
+    /**
+     * Appends records with the options message_format (v2, v1, v0), codec (none, gzip, snappy, lz4, zstd), and schema and
+     * key_schema, which are subjects whose latest schemas encode the values and the keys.
+     */
     public List<RecordMetadata> produce(String topic, Map<String, String> options, NewRecord... records) {
         Map<String, Object> body = new LinkedHashMap<>(options);
         body.put("records", maps(records));
@@ -208,7 +211,12 @@ public final class ControlClient {
     }
 
     public void reset(boolean keepTopics) {
-        call("POST", "/reset", Map.of("keep_topics", keepTopics));
+        reset(keepTopics, false);
+    }
+
+    /** Like {@link #reset(boolean)}, but can also keep the subjects of the schema registry. */
+    public void reset(boolean keepTopics, boolean keepSchemas) {
+        call("POST", "/reset", Map.of("keep_topics", keepTopics, "keep_schemas", keepSchemas));
     }
 
     public List<Snapshot> listSnapshots() {

@@ -10,7 +10,10 @@ public enum Format {
     TEXT,
     /** A map with the member base64. */
     BASE64,
-    /** JSON as Map, List, String, Long, Double or Boolean. Bytes that are not valid JSON are shown like TEXT. */
+    /**
+     * JSON as Map, List, String, Long, Double or Boolean. Keys and values that have a schema are decoded. Bytes that are not
+     * valid JSON are shown like TEXT.
+     */
     JSON;
 
     /** Returns the bytes of a key, value or header read as TEXT or BASE64, or null for null. */

@@ -33,6 +33,11 @@ public final class MinibrokerExtension implements BeforeAllCallback, BeforeEachC
         return broker().bootstrapServers();
     }
 
+    /** Returns the address of the schema registry, or null without {@link Minibroker.Options#registry}. */
+    public String registryUrl() {
+        return broker().registryUrl();
+    }
+
     public ControlClient control() {
         return broker().control();
     }

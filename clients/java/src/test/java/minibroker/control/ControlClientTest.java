@@ -11,6 +11,10 @@ import java.io.DataOutputStream;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.net.Socket;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
@@ -30,7 +34,7 @@ class ControlClientTest {
 
     @RegisterExtension
     static final MinibrokerExtension BROKER = MinibrokerExtension.of(
-        Minibroker.options().topic("given:2").brokers(2).token("secret").arguments("--journal", "--set", AUTHORIZER))
+        Minibroker.options().topic("given:2").brokers(2).registry().token("secret").arguments("--journal", "--set", AUTHORIZER))
         .resetBeforeEach();
 
     private final ControlClient control = BROKER.control();
@@ -52,6 +56,21 @@ class ControlClientTest {
             DataInputStream in = new DataInputStream(socket.getInputStream());
             in.readNBytes(in.readInt());
         }
+    }
+
+    @Test
+    void schemas() throws IOException, InterruptedException {
+        String schema = "{\\\"type\\\":\\\"record\\\",\\\"name\\\":\\\"Order\\\",\\\"fields\\\":"
+            + "[{\\\"name\\\":\\\"id\\\",\\\"type\\\":\\\"int\\\"}]}";
+        URI url = URI.create(BROKER.registryUrl() + "/subjects/orders-value/versions");
+        HttpRequest request = HttpRequest.newBuilder(url).header("Content-Type", "application/json")
+            .POST(HttpRequest.BodyPublishers.ofString("{\"schema\": \"" + schema + "\"}")).build();
+        assertEquals(200, HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.discarding()).statusCode());
+        control.reset(false, true);
+        Map<String, String> options = Map.of("schema", "orders-value", "key_schema", "orders-value");
+        control.produce("orders", options, NewRecord.of(Map.of("id", 6), Map.of("id", 7)));
+        Answers.ConsumedRecord found = control.expect("orders", Expected.ofValue(Map.of("id", 7)), Format.JSON);
+        assertEquals(Map.of("id", 6L), found.key());
     }
 
     @Test
