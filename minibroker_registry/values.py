@@ -146,7 +146,8 @@ def _find_id(data: bytes, headers: Headers, *, is_key: bool) -> tuple[bytes, byt
     header = next((value for key, value in reversed([*headers]) if key == name), None)
     if header:
         return header, data
-    return (data, b"") if data[:1] == b"\0" and len(data) >= _ID_SIZE else None
+    # Ids begin at 1. The numbers that Java's LongSerializer writes begin with zeros.
+    return (data, b"") if data[:1] == b"\0" and len(data) >= _ID_SIZE and any(data[1:_ID_SIZE]) else None
 
 
 def _read_id(carrier: bytes) -> tuple[int | uuid.UUID, int]:

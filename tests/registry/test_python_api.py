@@ -172,6 +172,12 @@ def test_what_cannot_be_decoded_says_why(kafka: Broker) -> None:
     assert cut.reason.startswith(f"The payload does not fit the schema with the id {id_}: ")
 
 
+def test_a_small_number_as_a_key_is_not_taken_for_an_id(kafka: Broker) -> None:
+    kafka.schemas.register("orders-value", V1)
+    kafka.produce("orders", {"id": 7}, schema="orders-value", key=(7).to_bytes(8, "big"))
+    assert kafka.records("orders", decode=True)[0].key == (7).to_bytes(8, "big")
+
+
 def test_text_is_compared_with_the_decoded_value_or_with_bytes(kafka: Broker) -> None:
     kafka.schemas.register("names-value", '"string"')
     kafka.produce("names", "Ada", schema="names-value")
