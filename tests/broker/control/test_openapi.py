@@ -20,12 +20,13 @@ HANDLES = {
     "AsyncBrokerNode": "brokers",
     "AsyncFaults": "faults",
 }
-WITHOUT_METHODS = {"AsyncFaultContext", "_Handle"}
-"""The `with` block of `fault`, and the base class of the handles."""
+WITHOUT_METHODS = {"AsyncFaultContext", "AsyncSchemas", "_Handle"}
+"""The `with` block of `fault`, what the registry serves itself, and the base class of the handles."""
 WITHOUT_A_ROUTE = {
     "services": "what lies behind the door",
     "make_topics": "what a reset calls",
     "group": "a handle, each of whose methods has a route",
+    "schemas": "the registry has an HTTP interface of its own",
     "clock": "the same",
     "retention": "the same",
 }
