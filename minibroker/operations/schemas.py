@@ -133,6 +133,13 @@ async def encode_messages(
         OperationError: a subject has no schema, or a value does not fit it.
     """
     await run_in_slices(services, services.schemas.update())
+    return [encode_message(services, message, value_subject, key_subject) for message in messages]
+
+
+def encode_message(
+    services: Services, message: "Message", value_subject: str | None, key_subject: str | None
+) -> "Message":
+    """Encode a message like `encode_messages`, after a look at what the topic of schemas has."""
 
     def encode(name: str, value: Any, subject: str | None) -> Any:
         if value is None or subject is None:
@@ -142,9 +149,5 @@ async def encode_messages(
         except ValueError as error:
             raise OperationError(f"{name}: {error}") from None
 
-    return [
-        replace(
-            message, value=encode("value", message.value, value_subject), key=encode("key", message.key, key_subject)
-        )
-        for message in messages
-    ]
+    value, key = encode("value", message.value, value_subject), encode("key", message.key, key_subject)
+    return replace(message, value=value, key=key)

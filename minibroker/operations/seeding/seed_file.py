@@ -154,21 +154,19 @@ def _add_schema(seeds: Seeds, data: object, place: str) -> None:
     text, file, kind = fields.get("schema"), _get(fields, "file", place, _to_text), "AVRO"
     if (text is None) == (file is None):
         raise SeedError(f"{place}: schema: give either the schema or a file with it")
+    references = _get_list(fields, "references", place)
     if file is not None:
         kind = _KINDS.get(os.path.splitext(file)[1], kind)
         with open(os.path.join(os.path.dirname(seeds.source), file), encoding="utf-8") as opened:
             text = opened.read()
-    seeds.schemas.append(
-        SeededSchema(
-            place,
-            _get_required(fields, "subject", place),
-            text if isinstance(text, str) else json.dumps(text, ensure_ascii=False),
-            _get(fields, "kind", place, _to_text, kind).upper(),
-            [_check_fields(item, _REFERENCE, place) for item in _get_list(fields, "references", place)],
-            _get(fields, "id", place, _to_integer),
-            _get(fields, "compatibility", place, _to_text),
-        )
-    )
+    body = {
+        "schema": text if isinstance(text, str) else json.dumps(text, ensure_ascii=False),
+        "schemaType": str(fields.get("kind", kind)).upper(),
+        "references": [{"version": -1, **_check_fields(item, _REFERENCE, place)} for item in references],
+        "id": fields.get("id"),
+    }
+    compatibility = _get(fields, "compatibility", place, _to_text)
+    seeds.schemas.append(SeededSchema(place, _get_required(fields, "subject", place), compatibility, body))
 
 
 def _check_fields(data: object, known: Sequence[str], place: str) -> dict[str, Any]:

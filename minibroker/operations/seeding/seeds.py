@@ -1,20 +1,20 @@
 """Creates a broker's initial topics, schemas and records, which `seed_file` reads from a file."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from minibroker.cluster.errors import OperationError
 from minibroker.cluster.topics import Topic
-from minibroker.operations.producing import Codec, Format, Message, Payload, produce
+from minibroker.operations import schemas as operations_schemas
+from minibroker.operations.producing import Codec, Format, Message, produce
 from minibroker.operations.topics import create_topic
 from minibroker.server.services import Services
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
-    from minibroker_registry import broker_log, compatibility, registry
+    from minibroker_registry import broker_log, registry, routes
     from minibroker_registry import errors as registry_errors
-    from minibroker_registry import records as registry_records
     from minibroker_storage import installation_hints
 
 
@@ -35,15 +35,12 @@ class SeededTopic(NamedTuple):
 
 
 class SeededSchema(NamedTuple):
-    """An initial schema, and its position in the seed file. Fields that are None have the registry's default."""
+    """An initial schema, and its position in the seed file. The body is that of the HTTP request to register it."""
 
     place: str
     subject: str
-    text: str
-    kind: str
-    references: Sequence[Mapping[str, Any]]
-    id: int | None
     compatibility: str | None
+    body: Mapping[str, Any]
 
 
 class SeededRecord(NamedTuple):
@@ -97,7 +94,12 @@ def _write_records(services: Services, seeds: Seeds, names: list[str]) -> None:
         if topic is None:
             topic = _create_topic(services, seed)
         _check_partitions(topic, records)
-        messages = [_encode(services, record) for record in records]
+        messages: list[Message] = []
+        for record in records:
+            try:
+                messages.append(operations_schemas.encode_message(services, *record[1:]))
+            except OperationError as error:
+                raise SeedError(f"{record.place}: {error}") from None
         try:
             produce(services, name, messages, message_format=seed.message_format, codec=seed.codec)
         except OperationError as error:
@@ -106,47 +108,28 @@ def _write_records(services: Services, seeds: Seeds, names: list[str]) -> None:
 
 def _register_schemas(services: Services, schemas: Sequence[SeededSchema]) -> None:
     """Register schemas that are missing. In an empty topic they get the same ids each time."""
-    default_level = services.core.config.text("minibroker.registry.compatibility.level")
-    opened = registry.Registry(broker_log.LocalLog(services), default_level)
+    level = services.core.config.text("minibroker.registry.compatibility.level")
+    opened = registry.Registry(broker_log.LocalLog(services), level)
     opened.sync()
-    for place, subject, text, kind, references, id_, level in schemas:
+
+    def ask(method: str, path: str, body: object, **query: Sequence[str]) -> None:
+        route = "subjects/{subject}/versions" if path == "subjects" else f"{path}/{{subject}}"
+        routes.ROUTES[route][method](routes.Request(opened, {"subject": subject}, query, body, is_lenient=False))
+
+    for place, subject, compatibility, body in schemas:
         try:
-            pinned = registry_records.read_references({"version": registry.LATEST, **item} for item in references)
-            if level and level.upper() not in compatibility.LEVELS:
-                raise SeedError(f"{place}: compatibility: {level!r} is not one of {', '.join(compatibility.LEVELS)}")
-            if level and subject not in opened.state.configs:
-                opened.update_config(subject, {"compatibilityLevel": level.upper()})
-            is_imported = id_ is not None and not any(version.id == id_ for version in opened.state.versions(subject))
+            if compatibility is not None and subject not in opened.state.configs:
+                ask("PUT", "config", {"compatibility": compatibility})
+            is_imported = body["id"] not in [None, *(version.id for version in opened.state.versions(subject))]
             if is_imported:
-                opened.set_mode(subject, "IMPORT", force=True)
-            opened.register(subject, registry.NewSchema(kind, text, pinned, id=id_), normalize=False)
+                ask("PUT", "mode", {"mode": "IMPORT"}, force=["true"])
+            ask("POST", "subjects", body)
             if is_imported:
-                opened.delete_mode(subject, recursive=False)
-        except registry_errors.RegistryError as error:
-            raise SeedError(f"{place}: {error.message}") from None
-        except (KeyError, TypeError) as error:
-            raise SeedError(f"{place}: references: {error}") from None
+                ask("DELETE", "mode", None)
         except ModuleNotFoundError as error:
             raise SeedError(f"{place}: {installation_hints.missing(error.name, 'registry')}") from None
-
-
-def _encode(services: Services, record: SeededRecord) -> Message:
-    """Return the message of a record, encoded with its schemas."""
-
-    def encode(name: str, payload: Payload, subject: str | None) -> Payload:
-        if subject is None or payload is None:
-            return payload
-        try:
-            return services.schemas.values.encode(payload, subject)
-        except ValueError as error:
-            raise SeedError(f"{record.place}: {name}: {error}") from None
-
-    message = record.message
-    return replace(
-        message,
-        value=encode("value", message.value, record.schema),
-        key=encode("key", message.key, record.key_schema),
-    )
+        except (registry_errors.RegistryError, ValueError) as error:
+            raise SeedError(f"{place}: {error}") from None
 
 
 def _create_topic(services: Services, seed: SeededTopic) -> Topic:
