@@ -212,14 +212,15 @@ class _Writer:
             ]
         errors: list[ValueError] = []
         for index, branch, candidate in candidates:
-            self._deadline.check()
+            if branch.kind == "null" and candidate is not None:
+                continue
             try:
                 return encode_varlong(index) + self.write(branch, candidate, path)
             except TooMuchWorkError:
                 raise
             except ValueError as error:
-                if branch.kind != "null":
-                    errors.append(error)
+                self._deadline.check()
+                errors.append(error)
         if len(errors) == 1:
             raise errors[0]
         raise _misfit(value, f"in the union of {', '.join(branch.name for branch in node.branches)}", path)

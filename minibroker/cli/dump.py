@@ -19,9 +19,7 @@ from minibroker_storage.dump.text import TextWriter, java_text
 from minibroker_storage.explain import explain
 
 with lazy:
-    from minibroker_registry import records
-    from minibroker_registry.http_source import HttpSource
-    from minibroker_registry.values import TopicSource, UndecodableError, Values
+    from minibroker_registry import http_source, records, values
 
 _DESCRIPTION: Final = """\
 Show what is in the files of a log, as Kafka's DumpLogSegments does: .log, .index, .timeindex, .txnindex, .snapshot,
@@ -154,7 +152,9 @@ def _schema_decoder(location: str, files: Sequence[str]) -> Callable[[Record], d
         FileNotFoundError: there is no topic `_schemas`.
         ValueError: the URL is not valid.
     """
-    values = Values(HttpSource(location) if "://" in location else _topic_source([location] if location else files))
+    codec = values.Values(
+        http_source.HttpSource(location) if "://" in location else _topic_source([location] if location else files)
+    )
 
     def decode(record: Record) -> decoders.Decoded:
         found: list[tuple[str | None, object]] = []
@@ -163,12 +163,12 @@ def _schema_decoder(location: str, files: Sequence[str]) -> Callable[[Record], d
             text = None if data is None else java_text(data)
             value: object = data
             try:
-                if data is not None and Values.has_schema(data, record.headers, is_key=is_key):
-                    decoded = values.decode(data, record.headers, is_key=is_key)
+                if data is not None and values.Values.has_schema(data, record.headers, is_key=is_key):
+                    decoded = codec.decode(data, record.headers, is_key=is_key)
                     text = json.dumps(decoded, ensure_ascii=False, separators=(",", ":"))
                     text = text.encode(errors="replace").decode()  # JSON may have single surrogates, the output not.
                     value = json.loads(text)
-            except UndecodableError as error:
+            except values.UndecodableError as error:
                 text = problem = f"Error at offset {record.offset}, skipping. {error}"
             found.append((text, value))
         (key_text, key), (value_text, value) = found
@@ -177,7 +177,7 @@ def _schema_decoder(location: str, files: Sequence[str]) -> Callable[[Record], d
     return decode
 
 
-def _topic_source(paths: Sequence[str]) -> "TopicSource":
+def _topic_source(paths: Sequence[str]) -> "values.TopicSource":
     """Return the schemas in the first topic `_schemas` in or beside these paths, or in the directory above."""
     name = f"{records.TOPIC}-0"
     places = [os.path.normpath(os.path.join(path, above, name)) for path in paths for above in ("", "..", "../..")]
@@ -189,7 +189,7 @@ def _topic_source(paths: Sequence[str]) -> "TopicSource":
         for event in find([place], DumpOptions(deep_iteration=True))
         if isinstance(event, RecordFound) and event.record.key is not None and not event.header.is_control
     ]
-    source = TopicSource(lambda: (False, ()))
+    source = values.TopicSource(lambda: (False, ()))
     source.apply(True, read)
     return source
 

@@ -191,3 +191,9 @@ def test_fastavro_reads_and_writes_the_same_bytes(data: tuple[Any, Any]) -> None
     assert payload == written.getvalue()
     assert fastavro.schemaless_reader(io.BytesIO(payload), schema, None) == value
     assert _schema(schema).decode(payload) == value
+
+
+def test_a_long_array_of_values_that_may_be_null_is_written() -> None:
+    schema = parse(json.dumps({"type": "array", "items": ["null", "int"]}), {})
+    values = [None, *range(150_000)]
+    assert schema.decode(schema.encode(values)) == values
