@@ -233,8 +233,7 @@ def _find_by_metadata(request: Request) -> object:
 def _list_schemas(request: Request) -> object:
     with_deleted, only_latest = request.flag("deleted"), request.flag("latestOnly")
     views: list[Version] = []
-    found = request.state.subjects(request.text("subjectPrefix", subjects.ALL_CONTEXTS), with_deleted=with_deleted)
-    for subject in sorted(found, key=subjects.split):
+    for subject in request.state.subjects(request.text("subjectPrefix"), with_deleted=with_deleted):
         versions = request.state.versions(subject, with_deleted=with_deleted)
         views += versions[-1:] if only_latest else versions
     return [request.view(version) for version in request.page(views)]

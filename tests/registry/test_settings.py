@@ -108,6 +108,8 @@ def test_a_context_has_its_own_ids_settings_and_subjects(rest: Rest) -> None:
     assert rest.get("/subjects") == [":.ctx:a", ":.ctx:b", "a"]
     assert rest.get("/contexts/.ctx/subjects") == [":.ctx:a", ":.ctx:b"]
     assert rest.get("/subjects?subjectPrefix=:.ctx:a") == [":.ctx:a"]
+    assert [view["subject"] for view in rest.get("/schemas")] == ["a"]
+    assert [view["subject"] for view in rest.get("/schemas?subjectPrefix=:*:")] == [":.ctx:a", ":.ctx:b", "a"]
     assert rest.get("/subjects?subjectPrefix=:*:a") == [":.ctx:a", "a"]
     assert rest.get("/contexts/:.ctx:/schemas/ids/2")["schema"] == V1
     assert rest.get("/schemas/ids/1?subject=:.ctx:a")["schema"] == V2
