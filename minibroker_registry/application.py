@@ -34,6 +34,7 @@ _NO_CONTENT: Final = 204
 _UNAUTHORIZED: Final = 401
 
 _Message = MutableMapping[str, Any]
+_ApplyFaults = Callable[[str], Awaitable[None]]
 _Receive = Callable[[], Awaitable[_Message]]
 _Send = Callable[[_Message], Awaitable[None]]
 
@@ -50,11 +51,7 @@ class Application:
     """
 
     def __init__(
-        self,
-        registry: Registry,
-        token: str | None,
-        own_host: str | None,
-        apply_faults: Callable[[str], Awaitable[None]] | None = None,
+        self, registry: Registry, token: str | None, own_host: str | None, apply_faults: _ApplyFaults | None = None
     ) -> None:
         self._apply_faults = apply_faults
         self._registry = registry

@@ -25,15 +25,11 @@ _creating: Final = threading.Lock()
 
 
 class LocalLog:
-    """A `SchemaLog` for the thread of the broker's event loop, where each call holds up the clients.
-
-    Attributes:
-        reader: Reads the topic, also in steps.
-    """
+    """A `SchemaLog` for the thread of the broker's event loop, where each call holds up the clients."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self.reader = SchemaReader(services.core)
+        self._reader = SchemaReader(services.core)
 
     @property
     def cluster_id(self) -> str:
@@ -42,7 +38,7 @@ class LocalLog:
 
     def read(self) -> tuple[bool, Sequence[Record]]:
         """Read to the end of the topic."""
-        return drain(self.reader.read())
+        return drain(self._reader.read())
 
     def append(self, new: Sequence[Record]) -> None:
         """Write records in one go. The topic is created if it does not exist."""
@@ -64,7 +60,7 @@ class LocalLog:
             ) from error
 
 
-class BrokerLog:
+class BrokerLog(LocalLog):
     """A `SchemaLog` on the topic of a broker, which runs on another thread's event loop.
 
     Attributes:
@@ -72,19 +68,13 @@ class BrokerLog:
     """
 
     def __init__(self, services: Services, loop: asyncio.AbstractEventLoop) -> None:
-        self._services = services
+        super().__init__(services)
         self._loop = loop
         self.is_waiting = False
-        self._log = LocalLog(services)
-
-    @property
-    def cluster_id(self) -> str:
-        """The id of the Kafka cluster."""
-        return self._log.cluster_id
 
     def read(self) -> tuple[bool, Sequence[Record]]:
         """Read to the end of the topic."""
-        return self._wait(self._read())
+        return self._wait(run_in_slices(self._services, self._reader.read()))
 
     def append(self, new: Sequence[Record]) -> None:
         """Write records in one go. The topic is created if it does not exist."""
@@ -130,11 +120,8 @@ class BrokerLog:
         finally:
             self.is_waiting = False
 
-    async def _read(self) -> tuple[bool, Sequence[Record]]:
-        return await run_in_slices(self._services, self._log.reader.read())
-
     async def _append(self, new: Sequence[Record]) -> None:
-        self._log.append(new)
+        super().append(new)
 
 
 class BrokerRegistry(Registry):

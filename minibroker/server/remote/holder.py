@@ -282,7 +282,7 @@ class Holder:
         registry_reader, registry_writer = await asyncio.open_connection(*address)
         with contextlib.closing(registry_writer):
             writer.write(link.ACCEPTED)
-            await link.exchange(reader, writer, registry_reader, registry_writer)
+            await asyncio.gather(link.forward(reader, registry_writer), link.forward(registry_reader, writer))
 
 
 def _refuse(*_: object) -> Connection:

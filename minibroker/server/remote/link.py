@@ -197,17 +197,7 @@ async def read_message(reader: asyncio.StreamReader, max_bytes: int = _MAX_MESSA
     return message
 
 
-async def exchange(
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-    other_reader: asyncio.StreamReader,
-    other_writer: asyncio.StreamWriter,
-) -> None:
-    """Forward bytes between two connections until both have ended."""
-    await asyncio.gather(_forward(reader, other_writer), _forward(other_reader, writer))
-
-
-async def _forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Write everything from `reader` to `writer`, and close it at the end."""
     with contextlib.suppress(OSError):
         while data := await reader.read(_CHUNK_BYTES):

@@ -133,7 +133,7 @@ async def _pass_on(
     with contextlib.closing(writer):
         writer.write(link.GREETING + link.encode(connect))
         if await reader.read(len(link.ACCEPTED)) == link.ACCEPTED:
-            await link.exchange(client_reader, client, reader, writer)
+            await asyncio.gather(link.forward(client_reader, writer), link.forward(reader, client))
 
 
 class Member:

@@ -133,11 +133,7 @@ class RecordValidator:
     """Checks single records against a topic's rules, at a given broker time in milliseconds."""
 
     def __init__(
-        self,
-        policy: AppendPolicy,
-        now_ms: int,
-        topic_partition: str | None = None,
-        check: RecordCheck | None = None,
+        self, policy: AppendPolicy, now_ms: int, topic_partition: str | None = None, check: RecordCheck | None = None
     ) -> None:
         """Create a validator; `topic_partition` is used in error messages only."""
         self._check: Final = check
