@@ -23,6 +23,7 @@ RUN_ELSEWHERE: Final = {
     "docs/lessons/answers.md": "tests/broker/page/test_lessons.py",
     "docs/lessons/clients.md": "tests/clients/test_lessons.py",
     "docs/python.md": "tests/test_python_page.py",
+    "docs/registry-testing.md": "tests/clients/test_registry_page.py",
     "docs/serve.md": "tests/pipeline/test_documentation.py",
     "docs/service.md": "tests/test_guides.py",
     "docs/spark-example.md": "tests/pipeline/test_documentation.py",

@@ -158,7 +158,7 @@ def test_rust(tmp_path: Path) -> None:
 
 def run_java(page: str, folder: Path) -> str:
     """Run the tests of a page with JUnit's console."""
-    files = write_files(page, folder)
+    files = [path for path in write_files(page, folder) if path.suffix == ".java"]
     ours = programs.java_classes()
     sources = [*files, *sorted((ROOT / "clients/java/src/main").rglob("*.java"))]
     classes = toolchains.build(
