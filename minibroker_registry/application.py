@@ -11,10 +11,9 @@ from urllib.parse import parse_qs, unquote
 from minibroker.control.web_pages import refusal_of
 from minibroker_registry import errors, subjects
 from minibroker_registry.errors import RegistryError
-from minibroker_registry.limits import TooMuchWorkError
 from minibroker_registry.registry import Registry
 from minibroker_registry.routes import ROUTES, Handler, RawText, Request
-from minibroker_registry.schema import InvalidSchemaError
+from minibroker_registry.schema import InvalidSchemaError, TooMuchWorkError
 
 _logger: Final = logging.getLogger(__name__)
 MAX_BODY_BYTES: Final = 2 << 20

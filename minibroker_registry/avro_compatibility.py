@@ -6,7 +6,7 @@ The messages have the form of Confluent's. Each has two `%s`, for the reader's a
 from typing import Final
 
 from minibroker_registry.avro_types import Field, Type
-from minibroker_registry.limits import Deadline, TooMuchWorkError
+from minibroker_registry.schema import Deadline, TooMuchWorkError
 
 _SAME: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 _PROMOTIONS: Final = {

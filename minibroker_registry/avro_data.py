@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records.varint import decode_varlong, encode_varlong
-from minibroker_registry.avro_defaults import fits_scalar
-from minibroker_registry.avro_types import INTEGER_RANGES, Type
-from minibroker_registry.limits import Deadline, TooMuchWorkError
+from minibroker_registry.avro_types import INTEGER_RANGES, Type, fits_scalar
+from minibroker_registry.schema import Deadline, TooMuchWorkError
 
 if TYPE_CHECKING:
     from decimal import Decimal

@@ -5,9 +5,8 @@ from dataclasses import fields
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
-from minibroker_registry.avro_defaults import Defaults
 from minibroker_registry.avro_printer import print_type, signature
-from minibroker_registry.avro_types import PRIMITIVES, Field, Type
+from minibroker_registry.avro_types import PRIMITIVES, Defaults, Field, Type
 from minibroker_registry.json_text import MAX_DEPTH, Json, dump, java_double, load
 from minibroker_registry.schema import InvalidSchemaError
 

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Final
 
-from minibroker_registry.avro_defaults import Defaults
-from minibroker_registry.avro_types import NAMED, PRIMITIVES, Field, Type
+from minibroker_registry.avro_types import NAMED, PRIMITIVES, Defaults, Field, Type
 from minibroker_registry.json_text import MAX_DEPTH, Json, dump, java_double
 from minibroker_registry.schema import InvalidSchemaError
 

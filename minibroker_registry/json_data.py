@@ -21,7 +21,7 @@ from minibroker_registry.json_differences import is_multiple
 from minibroker_registry.json_documents import DRAFT_4, DRAFT_6, DRAFT_7, DRAFT_2019, DRAFT_2020, Documents
 from minibroker_registry.json_patterns import is_found
 from minibroker_registry.json_text import Json
-from minibroker_registry.limits import Deadline
+from minibroker_registry.schema import Deadline
 
 _Errors: TypeAlias = Iterator[jsonschema.ValidationError]
 _Check: TypeAlias = Callable[[Any, Any, Any, Any], _Errors | None]

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 from minibroker_registry.json_nodes import Node
 from minibroker_registry.json_patterns import UnsupportedPatternError, is_found
-from minibroker_registry.limits import Deadline, TooMuchWorkError
+from minibroker_registry.schema import Deadline, TooMuchWorkError
 
 _Finding: TypeAlias = tuple[str, str]
 """The kind of a difference, and the path to it."""

@@ -14,8 +14,7 @@ from typing import Final, TypeAlias, TypeVar, cast
 from minibroker_registry.json_documents import DRAFT_4, DRAFT_7, DRAFT_2019, Documents
 from minibroker_registry.json_patterns import check_pattern
 from minibroker_registry.json_text import Json, big_decimal, dump
-from minibroker_registry.limits import Deadline
-from minibroker_registry.schema import InvalidSchemaError
+from minibroker_registry.schema import Deadline, InvalidSchemaError
 
 Number: TypeAlias = int | Decimal
 _Expected = TypeVar("_Expected")

@@ -9,8 +9,7 @@ from minibroker_registry.json_differences import differences
 from minibroker_registry.json_documents import Documents, draft_of, with_definitions
 from minibroker_registry.json_nodes import Loader
 from minibroker_registry.json_text import big_decimal, dump, load, refuse_constant
-from minibroker_registry.limits import TooMuchWorkError
-from minibroker_registry.schema import InvalidSchemaError, Parsed
+from minibroker_registry.schema import InvalidSchemaError, Parsed, TooMuchWorkError
 
 with lazy:
     from minibroker_registry import json_data

@@ -9,14 +9,45 @@ With `is_new=False` the schema comes from the topic. Mistakes that are refused i
 default of the wrong type, are accepted then.
 """
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
+
+CPU_SECONDS: Final = 0.5
+"""The CPU time for reading a schema, or for comparing two."""
+_CPU_SECONDS_PER_BYTE: Final = 5e-6
+"""The additional time for each byte of data that is checked."""
 
 
 class InvalidSchemaError(ValueError):
     """A schema's text is not valid. The message names what is wrong, and where."""
+
+
+class TooMuchWorkError(ValueError):
+    """A comparison or a check has taken too much CPU time."""
+
+
+class Deadline:
+    """The limit for what the current thread does from here on, in CPU time.
+
+    Args:
+        data_bytes: The size of the data, if data is checked.
+    """
+
+    def __init__(self, data_bytes: int = 0) -> None:
+        self._seconds = CPU_SECONDS + data_bytes * _CPU_SECONDS_PER_BYTE
+        self._end = time.thread_time() + self._seconds
+
+    def check(self) -> None:
+        """Raise if the time is over.
+
+        Raises:
+            TooMuchWorkError: The time is over.
+        """
+        if time.thread_time() > self._end:
+            raise TooMuchWorkError(f"This takes more than {self._seconds:.1f} seconds of CPU time")
 
 
 @dataclass(frozen=True, slots=True)
