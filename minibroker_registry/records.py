@@ -220,12 +220,9 @@ def read_version(value: Mapping[str, Any], timestamp: int) -> Version:
         read_references(value.get("references") or ()),
         None if metadata is None else sort_metadata(metadata),
     )
-    subject, version, id_ = (
-        subjects.normalize(check_text(value["subject"])),
-        check_integer(value["version"]),
-        value["id"],
-    )
-    return Version(subject, version, check_integer(id_), content, value.get("deleted") is True, timestamp)
+    subject = subjects.normalize(check_text(value["subject"]))
+    version, id_ = check_integer(value["version"]), check_integer(value["id"])
+    return Version(subject, version, id_, content, value.get("deleted") is True, timestamp)
 
 
 def deleted(version: Version) -> Version:
