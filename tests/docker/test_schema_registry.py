@@ -25,7 +25,8 @@ def wait_until_healthy(box: Container) -> None:
 
 def test_a_broker_and_a_registry_of_its_own_container_share_the_schemas(boxes: Boxes) -> None:
     advertised = "PLAINTEXT://kafka:9092"
-    broker = boxes(environment={"KAFKA_ADVERTISED_LISTENERS": advertised, "MINIBROKER_REGISTRY": "8081"}, ports=[8081])
+    variables = {"KAFKA_ADVERTISED_LISTENERS": advertised, "MINIBROKER_REGISTRY": "8081"}
+    broker = boxes(environment=variables, hostname="kafka", ports=[8081])
     broker.wait_for("Kafka Server started")
     store = {"SCHEMA_REGISTRY_KAFKASTORE_BOOTSTRAP_SERVERS": advertised}
     registry = boxes("--add-host", f"kafka:{broker.address}", environment=store, ports=[8081])
@@ -38,4 +39,12 @@ def test_a_broker_and_a_registry_of_its_own_container_share_the_schemas(boxes: B
     assert asked(apart, "/subjects/b/versions", _SCHEMA) == {"id": 1}
     assert asked(inside, "/subjects") == ["a", "b"]
     assert registry.execute(["curl", "-f", "http://localhost:8081/subjects"]).stdout == '["a","b"]'
+    words = ["--bootstrap-server", "kafka:9092", "--topic", "names", "--property", 'value.schema="string"']
+    produced = registry.execute(["kafka-avro-console-producer", *words], given='"alice"\n')
+    assert (produced.stdout, produced.stderr, produced.returncode) == ("", "", 0)
+    words = ["--bootstrap-server", "localhost:9092", "--topic", "names", "--from-beginning", "--max-messages", "1"]
+    consumed = broker.execute(["/usr/bin/kafka-avro-console-consumer", *words])
+    assert (consumed.stdout, consumed.returncode) == ('"alice"\n', 0), consumed.stderr
+    words = ["-b", "localhost:9092", "-C", "-t", "names", "-e", "-q", "-s", "value=avro", "-r", "http://localhost:8081"]
+    assert broker.execute(["kcat", *words]).stdout == '"alice"\n'
     assert registry.stop() == 0
