@@ -21,6 +21,8 @@ _KARAPACE: Final = "KARAPACE_"
 _APICURIO: Final = ("APICURIO_KAFKASQL_BOOTSTRAP_SERVERS", "REGISTRY_KAFKASQL_BOOTSTRAP_SERVERS")
 """Variables of Apicurio Registry 3 and 2, which listens on port 8080."""
 _BOOTSTRAPS: Final = (f"{_STORE}BOOTSTRAP_SERVERS", f"{_KARAPACE}BOOTSTRAP_URI", *_APICURIO)
+_ZOOKEEPER: Final = f"{_STORE}CONNECTION_URL"
+"""The ZooKeeper by which Confluent's registry found the brokers up to release 5."""
 _BROKER: Final = ("KAFKA_LISTENERS", "KAFKA_ADVERTISED_LISTENERS", "KAFKA_PROCESS_ROLES", "KAFKA_BROKER_ID")
 """Variables of a broker. With one of them the container is a broker, whatever else it has."""
 _PROGRAM: Final = re.compile(r"karapace|schema-registry|/etc/confluent/docker/run")
@@ -47,7 +49,7 @@ _NO_EFFECT_NEEDED: Final = re.compile(
 
 def is_meant(environment: Mapping[str, str], arguments: Sequence[str]) -> bool:
     """Return whether a container is a schema registry and no broker."""
-    if not any(map(environment.get, _BOOTSTRAPS)) or any(map(environment.get, _BROKER)):
+    if not any(map(environment.get, (*_BOOTSTRAPS, _ZOOKEEPER))) or any(map(environment.get, _BROKER)):
         return False
     return not arguments or _PROGRAM.search(" ".join(arguments)) is not None
 
@@ -60,7 +62,8 @@ def registry_options(environment: Mapping[str, str], warn: Warn) -> tuple[list[s
     """
     bootstrap = _first(environment, _BOOTSTRAPS)
     addresses = [entry.strip() for entry in bootstrap.split(",")]
-    options = ["--bootstrap", ",".join(entry.rpartition("://")[2] for entry in addresses)]
+    servers = ",".join(entry.rpartition("://")[2] for entry in addresses)
+    options = ["--bootstrap", servers or f"zookeeper://{environment[_ZOOKEEPER]}"]
     options += ["--listen", _listen_address(environment)]
     for option, names in (("--topic", _TOPICS), ("--replication-factor", _REPLICATION), ("--compatibility", _LEVELS)):
         if value := _first(environment, names):
@@ -87,7 +90,7 @@ def registry_options(environment: Mapping[str, str], warn: Warn) -> tuple[list[s
 
 def _client_properties(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the client properties by which the registry reaches the brokers, and those of its certificate."""
-    ours = {*_BOOTSTRAPS, *_TOPICS, *_REPLICATION}
+    ours = {_ZOOKEEPER, *_BOOTSTRAPS, *_TOPICS, *_REPLICATION}
     properties = {
         name.removeprefix(_STORE).lower().replace("_", "."): value
         for name, value in environment.items()

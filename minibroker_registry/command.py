@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import signal
+import time
 from typing import Final
 
 from minibroker.config import BrokerConfig
@@ -10,6 +11,7 @@ from minibroker.config.addresses import parse_address
 from minibroker.config.properties import parse_properties
 from minibroker.security.settings import ListenerSettings
 from minibroker_container import health
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_registry.client_log import ClientLog
 from minibroker_registry.compatibility import LEVELS
 from minibroker_registry.records import TOPIC
@@ -17,15 +19,26 @@ from minibroker_registry.server import RegistryServer
 from minibroker_storage.installation_hints import missing
 from minibroker_tools.failures import ToolError
 
+with lazy:
+    from minibroker_tools.client import zookeeper
+
 _DEFAULT_LISTEN: Final = "127.0.0.1:8081"
 _HTTPS: Final = "https://"
 _SERVER: Final = "server."
+_ZOOKEEPER: Final = "zookeeper://"
+_PATIENCE_S: Final = 60.0
+_PAUSE_S: Final = 0.5
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     option = parser.add_argument
-    option("--bootstrap", required=True, metavar="HOST:PORT,...", help="addresses of the Kafka cluster")
+    option(
+        "--bootstrap",
+        required=True,
+        metavar="HOST:PORT,...",
+        help="addresses of the Kafka cluster, or zookeeper://HOST:PORT if they are registered in a ZooKeeper",
+    )
     option("--config", metavar="FILE", help="client properties with Kafka's names, such as security.protocol")
     option(
         "--set",
@@ -63,6 +76,9 @@ def _run(options: argparse.Namespace) -> int:
     config = BrokerConfig.from_properties({key.removeprefix(_SERVER): value for key, value in own.items()})
     tls = ListenerSettings(config, "SSL") if options.listen.startswith(_HTTPS) else None
     address = parse_address(options.listen.removeprefix(_HTTPS), "--listen")
+    if options.bootstrap.startswith(_ZOOKEEPER):
+        protocol = properties.get("security.protocol", "PLAINTEXT")
+        options.bootstrap = _find_brokers(options.bootstrap.removeprefix(_ZOOKEEPER), protocol)
     try:
         log = ClientLog(options.bootstrap, properties, options.topic, options.replication_factor)
         server = RegistryServer(address, options.token, tls)
@@ -72,6 +88,22 @@ def _run(options: argparse.Namespace) -> int:
         raise ValueError(f"registry: {missing(error.name, 'registry')}") from None
     asyncio.run(_serve(server, log, options.compatibility))
     return 0
+
+
+def _find_brokers(connect: str, protocol: str) -> str:
+    """Wait until brokers are registered in a ZooKeeper, and return their addresses.
+
+    Raises:
+        ValueError: there is none after a minute.
+    """
+    deadline = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < deadline:
+        with zookeeper.connect(connect) as tree:
+            servers = [] if tree is None else tree.bootstrap_servers(protocol)
+        if servers:
+            return ",".join(servers)
+        time.sleep(_PAUSE_S)
+    raise ValueError(f"--bootstrap {_ZOOKEEPER}{connect}: no broker with {protocol} is registered there")
 
 
 async def _serve(server: RegistryServer, log: ClientLog, default_level: str) -> None:

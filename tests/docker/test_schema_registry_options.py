@@ -37,6 +37,14 @@ def test_confluent_s_image_becomes_a_registry(capsys: pytest.CaptureFixture[str]
     assert not capsys.readouterr().err
 
 
+def test_brokers_are_found_by_zookeeper_as_up_to_release_5(capsys: pytest.CaptureFixture[str]) -> None:
+    zookeeper = {"SCHEMA_REGISTRY_KAFKASTORE_CONNECTION_URL": "zookeeper:2181", "SCHEMA_REGISTRY_HOST_NAME": "registry"}
+    expected = ["minibroker", "registry", "--bootstrap", "zookeeper://zookeeper:2181", "--listen", "0.0.0.0:8081"]
+    assert command(zookeeper) == expected
+    assert command(CONFLUENT | zookeeper) == command(CONFLUENT)
+    assert not capsys.readouterr().err
+
+
 def test_karapace_becomes_a_registry(capsys: pytest.CaptureFixture[str]) -> None:
     expected = ["minibroker", "registry", "--bootstrap", "kafka:29092", "--listen", "0.0.0.0:8081"]
     expected += ["--topic", "_schemas", "--compatibility", "FULL"]

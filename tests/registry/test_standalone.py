@@ -1,5 +1,6 @@
 """`minibroker registry` and `minibroker serve --registry`, as processes of their own."""
 
+import json
 import os
 import signal
 import ssl
@@ -7,12 +8,15 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from kazoo.client import KazooClient  # type: ignore[import-untyped] # it has no types
 
 from minibroker import Broker, Message, Security
 from tests.clients.broker_process import BrokerProcess
+from tests.command_line_tools.test_zookeeper_server import ours
 from tests.patience import PATIENCE_S
 from tests.registry.rest import Rest
 from tests.registry.schemas import OTHER, V1, V2
@@ -107,6 +111,19 @@ def test_a_registry_speaks_tls_with_a_certificate_of_its_own(start: Start) -> No
         context = ssl.create_default_context(cafile=security.librdkafka()["ssl.ca.location"])
         with urllib.request.urlopen(f"{url}/subjects", context=context, timeout=PATIENCE_S) as answer:
             assert answer.read() == b"[]"
+
+
+def test_a_registry_finds_the_brokers_in_a_zookeeper(start: Start) -> None:
+    with ours() as (port, _), ThreadPoolExecutor(1) as pool, Broker() as broker:
+        starting = pool.submit(start, f"zookeeper://127.0.0.1:{port}")
+        client = KazooClient(f"127.0.0.1:{port}")
+        client.start(PATIENCE_S)
+        registered = {"endpoints": [f"PLAINTEXT://{broker.bootstrap_servers}"]}
+        client.create("/brokers/ids/1", json.dumps(registered).encode(), makepath=True)
+        client.stop()
+        client.close()
+        assert starting.result(PATIENCE_S).register("a", V1) == 1
+        assert len(broker.records("_schemas")) == 1
 
 
 def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
