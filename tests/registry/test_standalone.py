@@ -10,6 +10,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kazoo.client import KazooClient  # type: ignore[import-untyped] # it has no types
@@ -116,7 +117,7 @@ def test_a_registry_speaks_tls_with_a_certificate_of_its_own(start: Start) -> No
 def test_a_registry_finds_the_brokers_in_a_zookeeper(start: Start) -> None:
     with ours() as (port, _), ThreadPoolExecutor(1) as pool, Broker() as broker:
         starting = pool.submit(start, f"zookeeper://127.0.0.1:{port}")
-        client = KazooClient(f"127.0.0.1:{port}")
+        client: Any = KazooClient(f"127.0.0.1:{port}")
         client.start(PATIENCE_S)
         registered = {"endpoints": [f"PLAINTEXT://{broker.bootstrap_servers}"]}
         client.create("/brokers/ids/1", json.dumps(registered).encode(), makepath=True)
