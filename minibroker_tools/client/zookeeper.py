@@ -78,7 +78,7 @@ class ZooKeeperTree:
 @contextlib.contextmanager
 def connect(servers: str) -> Generator[ZooKeeperTree | None]:
     """Connect to the ZooKeeper at HOST:PORT,...[/CHROOT]. Yield None if none answers or kazoo is not installed."""
-    if KazooClient is None or not any(map(is_open, servers.partition("/")[0].split(","))):
+    if KazooClient is None or not any(map(_is_open, servers.partition("/")[0].split(","))):
         yield None
         return
     client: Any = KazooClient(servers)
@@ -90,7 +90,7 @@ def connect(servers: str) -> Generator[ZooKeeperTree | None]:
         client.close()
 
 
-def is_open(address: str) -> bool:
+def _is_open(address: str) -> bool:
     """Return whether a port accepts connections. Without a port, ZooKeeper's is tried."""
     host, _, port = address.strip().rpartition(":")
     target = (host, int(port)) if host and port.isdecimal() else (address.strip(), 2181)

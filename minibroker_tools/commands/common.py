@@ -26,12 +26,7 @@ NameT = TypeVar("NameT", int, str)
 
 LOCAL_BROKER: Final = "MINIBROKER_TOOLS_BOOTSTRAP"
 """The environment variable for the address of the broker to use instead of `--zookeeper`."""
-HOSTS_IN_COMPOSE_FILES: Final = ("kafka", "broker", "kafka1", "kafka-1", "broker1", "broker-1")
-"""Common host names of brokers in public Compose files."""
-_PORTS: Final = (9092, 29092, 19092)
 _LOCAL_ADDRESS: Final = "localhost:9092"
-_LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1"})
-_CONNECT_TIMEOUT_S: Final = 0.5
 
 
 def add_connection(options: Options, *, controller: bool = False) -> None:
@@ -70,31 +65,11 @@ def local_broker(zookeeper: str, properties: Mapping[str, str] | None = None) ->
                 f"Warning: the brokers that are registered in ZooKeeper are asked: {','.join(registered)}."
             )
             return Settings(",".join(registered), properties)
-    broker = os.environ.get(LOCAL_BROKER) or _find_local_broker(zookeeper, properties)
+    broker = os.environ.get(LOCAL_BROKER) or _LOCAL_ADDRESS
     write_error_line(
         f"Warning: no ZooKeeper is asked at {zookeeper}. The broker at {broker} takes its place ({LOCAL_BROKER})."
     )
     return Settings(broker, properties)
-
-
-def _find_local_broker(zookeeper: str, properties: Mapping[str, str] | None) -> str:
-    """Return the address of the local broker, or of the first reachable broker in the same Compose file.
-
-    If no broker is reachable, return the local address. Brokers that advertise the local machine are skipped because
-    their listeners are meant for clients outside the containers.
-    """
-    host = zookeeper.partition(",")[0].partition("/")[0].rpartition(":")[0]
-    names = (host, *HOSTS_IN_COMPOSE_FILES) if host and host not in _LOCAL_HOSTS else ()
-    if zookeeper_tree.is_open(_LOCAL_ADDRESS):
-        return _LOCAL_ADDRESS
-    for address in filter(zookeeper_tree.is_open, (f"{name}:{port}" for name in names for port in _PORTS)):
-        with (
-            contextlib.suppress(ToolError),
-            Cluster(Settings(address, properties), timeout=_CONNECT_TIMEOUT_S) as cluster,
-        ):
-            if not {broker.host for broker in cluster.brokers()} & _LOCAL_HOSTS:
-                return address
-    return _LOCAL_ADDRESS
 
 
 def topic_filter(pattern: str | None) -> Callable[[str], bool]:

@@ -92,14 +92,11 @@ def test_zookeeper_means_the_broker_of_this_machine(monkeypatch: pytest.MonkeyPa
         assert list(broker.topics()) == ["orders"]
 
 
-def test_zookeeper_of_another_container_means_a_broker_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zookeeper_means_the_default_port_without_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MINIBROKER_TOOLS_BOOTSTRAP", raising=False)
-    outside, inside = Broker(listen="127.0.0.5:0", advertise="localhost:9"), Broker(listen="127.0.0.3:0", topics=["a"])
-    with outside, inside, socket.socket() as nobody:
+    with Broker(topics=["a"]) as broker, socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
-        monkeypatch.setattr(common, "_LOCAL_ADDRESS", f"127.0.0.1:{nobody.getsockname()[1]}")
-        monkeypatch.setattr(common, "_PORTS", (outside.address[1], inside.address[1]))
-        monkeypatch.setattr(common, "HOSTS_IN_COMPOSE_FILES", ("127.0.0.5", "127.0.0.3"))
-        listed = run_tool("kafka-topics", "--zookeeper", "127.0.0.4:2181/kafka", "--list")
+        monkeypatch.setattr(common, "_LOCAL_ADDRESS", broker.bootstrap_servers)
+        listed = run_tool("kafka-topics", "--zookeeper", f"127.0.0.1:{nobody.getsockname()[1]}/kafka", "--list")
         assert listed.out == "a\n"
-        assert f"The broker at {inside.bootstrap_servers} takes its place" in listed.err
+        assert f"The broker at {broker.bootstrap_servers} takes its place" in listed.err

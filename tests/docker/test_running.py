@@ -1,4 +1,4 @@
-"""The health check of the image, by what its processes report, and `netstat`."""
+"""The health check of the image, by what its processes report."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from minibroker import Broker
-from minibroker_container import health, sockets
+from minibroker_container import health
 from tests.docker.test_meeting import Containers, held_in, until
 from tests.patience import PATIENCE_S
 from tests.programs import run_program
@@ -97,33 +97,3 @@ def test_nothing_is_reported_outside_of_the_image(report: Path, monkeypatch: pyt
     monkeypatch.undo()
     health.report("waiting: nothing\n")
     assert not report.exists()
-
-
-TCP = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid
-   0: 00000000:2384 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000
-   1: 0100007F:2384 0100007F:C350 01 00000000:00000000 00:00000000 00000000  1000
-"""
-TCP6 = """  sl  local_address                         remote_address                        st
-   0: 00000000000000000000000000000000:2385 00000000000000000000000000000000:0000 0A
-"""
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (["-plnt"], ["0.0.0.0:9092 0.0.0.0:* LISTEN", ":::9093 :::* LISTEN"]),
-        (["-t", "-n"], ["127.0.0.1:9092 127.0.0.1:50000 ESTABLISHED"]),
-        (
-            ["-an"],
-            ["0.0.0.0:9092 0.0.0.0:* LISTEN", "127.0.0.1:9092 127.0.0.1:50000 ESTABLISHED", ":::9093 :::* LISTEN"],
-        ),
-    ],
-)
-def test_netstat_shows_the_sockets_that_its_options_ask_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], expected: list[str]
-) -> None:
-    (tmp_path / "tcp").write_text(TCP)
-    (tmp_path / "tcp6").write_text(TCP6)
-    assert sockets.main(options, tmp_path) == 0
-    lines = capsys.readouterr().out.splitlines()[2:]
-    assert [" ".join(line.split()[3:]) for line in lines] == expected
