@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from minibroker.cli.kafka_lines import write_ready_lines
@@ -34,6 +35,7 @@ async def meet(
     broker: "Broker",
     places: Sequence[str],
     link_address: str | None,
+    admin_ports: Sequence[str],
     stop: asyncio.Event,
     on_joined: Callable[[str], None],
 ) -> AbstractAsyncContextManager[None] | None:
@@ -43,6 +45,8 @@ async def meet(
         broker: The broker, which has not been started.
         places: `[ID@]HOST:PORT` of each process that is asked, or one `zookeeper://CONNECT`.
         link_address: HOST:PORT of this broker's link, or None for a free port.
+        admin_ports: HOST:PORT of the vendors' admin APIs. A member passes their clients on to the same port of the
+            holder.
         stop: The event that ends all waiting.
         on_joined: Called with the bootstrap address once clients are passed on.
 
@@ -55,13 +59,26 @@ async def meet(
         OSError: An address is not available, or the data directory cannot be written.
         ValueError: An address is invalid.
     """
-    joining = asyncio.ensure_future(_Cluster(broker, link_address, on_joined).join(places))
+    joining = asyncio.ensure_future(_Cluster(broker, link_address, on_joined).join(places, admin_ports))
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait((joining, stopping), return_when=asyncio.FIRST_COMPLETED)
     for task in (joining, stopping):
         task.cancel()
     await asyncio.wait([joining])
     return None if joining.cancelled() else joining.result()
+
+
+@contextlib.asynccontextmanager
+async def _open_admin_ports(addresses: Sequence[str], member: Member) -> AsyncGenerator[None]:
+    """Open the ports whose clients are passed on to the holder. A port that is taken is logged and skipped."""
+    with contextlib.ExitStack() as opened:
+        for address in addresses:
+            host, port = parse_address(address, "--admin-api")
+            try:
+                opened.callback((await asyncio.start_server(partial(member.relay_port, port), host, port)).close)
+            except OSError as error:
+                _logger.warning("--admin-api %s cannot be opened: %s", address, error.strerror)
+        yield
 
 
 class _Cluster:
@@ -85,7 +102,7 @@ class _Cluster:
         self._relay: asyncio.Future[asyncio.Server] | None = None
         self._reason = ""
 
-    async def join(self, places: Sequence[str]) -> AbstractAsyncContextManager[None]:
+    async def join(self, places: Sequence[str], admin_ports: Sequence[str]) -> AbstractAsyncContextManager[None]:
         """Stay a member until this broker must hold the logs. Return the context for holding them."""
         try:
             await self._link.open()
@@ -94,7 +111,8 @@ class _Cluster:
             meeting = Meeting(self._registrar, self._nodes_file, self._link.port, place, self._report)
             options = self._broker.checked_options
             member = Member(options.config, self._node_id, options.listeners, meeting.find_holder)
-            await member.run(lambda: self._begin_membership(member))
+            async with _open_admin_ports(admin_ports, member):
+                await member.run(lambda: self._begin_membership(member))
             await self._close_registry()
             # The broker must find this in its data directory when it opens it.
             self._nodes_file.keep_holder(self._registrar.holder_id, self._registrar.holder_id)

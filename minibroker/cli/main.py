@@ -152,7 +152,10 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
         holds_logs: contextlib.AbstractAsyncContextManager[None] | None = contextlib.nullcontext()
         with _ready_file(options.ready_file) as write_ready_file:
             if options.meet:
-                holds_logs = await container_cluster.meet(broker, options.meet, options.link, stop, write_ready_file)
+                admin_ports = [text.rpartition("=")[2] for text in options.admin_api]
+                holds_logs = await container_cluster.meet(
+                    broker, options.meet, options.link, admin_ports, stop, write_ready_file
+                )
             if holds_logs is not None:
                 await _run_until(stop, broker, holds_logs, options, console, write_ready_file)
     health.report("waiting: the broker has been stopped\n")

@@ -48,7 +48,7 @@ class Rpk:
     def __init__(self) -> None:
         self._parser = _Parser(prog="rpk", description="rpk's commands for clusters and topics, for any broker.")
         commands = self._parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-        cluster = commands.add_parser("cluster", help="health, info, config").add_subparsers(
+        cluster = commands.add_parser("cluster", help="health, info, config, license set").add_subparsers(
             dest="action", required=True
         )
         for name in ("info", "metadata", "status"):
@@ -59,6 +59,9 @@ class Rpk:
         config = cluster.add_parser("config").add_subparsers(required=True, metavar="ACTION")
         for name, work in (("get", _get_property), ("set", _set_property)):
             add_command(config, name, work).add_argument("words", nargs="+", metavar="KEY [VALUE]")
+        license_set = add_command(cluster.add_parser("license").add_subparsers(required=True), "set", _refuse_license)
+        license_set.add_argument("--path", metavar="FILE")
+        license_set.add_argument("words", nargs="*", metavar="LICENSE")
         profiles = commands.add_parser("profile", help="create, set, use, delete").add_subparsers(required=True)
         for action in ("create", "set", "use", "delete"):
             profile = profiles.add_parser(action)
@@ -232,6 +235,11 @@ def _set_property(arguments: argparse.Namespace) -> int:
     for ignored in answer.get("ignored", ()):
         write_error_line(f"no effect: {ignored}={value}; minibroker does not have this property of Redpanda")
     write_line(f"Successfully updated configuration. New configuration version is {answer['config_version']}.")
+    return 0
+
+
+def _refuse_license(_arguments: argparse.Namespace) -> int:
+    write_error_line("no effect: minibroker has no feature that takes a license")
     return 0
 
 

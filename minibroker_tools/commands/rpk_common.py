@@ -58,7 +58,7 @@ def parse_settings(arguments: argparse.Namespace) -> dict[str, str]:
     """
     settings: dict[str, str] = {}
     for pair in arguments.settings:
-        key, equals, value = str(pair).partition("=")
+        key, equals, value = str(pair).strip().partition("=")
         if not equals:
             raise ToolError(f"-X {pair}: it is not KEY=VALUE")
         settings[key] = value

@@ -209,6 +209,12 @@ def test_configurations_of_redpandas_topics_are_named_and_left_out(broker: Broke
     assert rpk(broker, "topic", "alter-config", "cached", "--set", "write.caching=false").status == 0
 
 
+@pytest.mark.parametrize("words", [("--path", "/missing.license", "-X admin.hosts=redpanda:9644"), ("abc",)])
+def test_a_license_has_no_effect(words: tuple[str, ...]) -> None:
+    expected = Printed("", "no effect: minibroker has no feature that takes a license\n", 0)
+    assert run_tool("rpk", "cluster", "license", "set", *words) == expected
+
+
 def test_profiles_keep_settings(broker: Broker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for module in (rpk_command, rpk_common):
         monkeypatch.setattr(module, "PROFILES", tmp_path / "rpk" / "profiles.json")
@@ -220,7 +226,7 @@ def test_profiles_keep_settings(broker: Broker, monkeypatch: pytest.MonkeyPatch,
     assert "orders" in run_tool("rpk", "topic", "list").out
     assert run_tool("rpk", "profile", "use", "far").status == 0
     assert run_tool("rpk", "topic", "list").status == 1
-    assert "orders" in run_tool("rpk", "topic", "list", "-X", f"brokers={broker.bootstrap_servers}").out
+    assert "orders" in run_tool("rpk", "topic", "list", f"-X brokers={broker.bootstrap_servers}").out
     assert run_tool("rpk", "profile", "delete", "far").status == 0
     assert run_tool("rpk", "profile", "use", "far").err == "rpk profile use: the profile 'far' is missing\n"
     assert run_tool("rpk", "profile", "set", "user=a").status == 1

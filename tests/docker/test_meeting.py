@@ -65,7 +65,7 @@ class Containers:
             timeout=PATIENCE_S,
         )
         broker.asynchronous.owns_loop = True
-        held = await meet(broker, self.places, f"127.0.0.1:{self.ports[place]}", stop, lambda _: None)
+        held = await meet(broker, self.places, f"127.0.0.1:{self.ports[place]}", (), stop, lambda _: None)
         if held is not None:
             async with broker, held:
                 await stop.wait()
@@ -277,7 +277,7 @@ async def test_users_that_were_written_to_zookeeper_can_log_in(
         client.close()
         broker = Broker(listen="127.0.0.1:0", data_dir=str(tmp_path), timeout=PATIENCE_S)
         broker.asynchronous.owns_loop = True
-        held = await meet(broker, [f"zookeeper://{servers}"], "127.0.0.1:0", asyncio.Event(), lambda _: None)
+        held = await meet(broker, [f"zookeeper://{servers}"], "127.0.0.1:0", (), asyncio.Event(), lambda _: None)
         assert held is not None
         async with broker, held:
             scram = broker.asynchronous.services.security.scram

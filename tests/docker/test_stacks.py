@@ -26,8 +26,8 @@ def test_an_init_container_makes_topics_in_another_one(engine: Engine) -> None:
         assert project["init"].logs("stdout").endswith("Created topic one.\nCreated topic two.\n")
 
 
-@pytest.mark.parametrize("name", ["formatted.yaml", "zookeeper.yaml", "host-network.yaml"])
-@pytest.mark.torture  # three more forms of a start
+@pytest.mark.parametrize("name", ["formatted.yaml", "zookeeper.yaml", "redpanda-cluster.yaml", "host-network.yaml"])
+@pytest.mark.torture  # more forms of a start
 def test_a_stack_becomes_healthy(engine: Engine, name: str) -> None:
     with Project(engine, STACKS / name):
         pass

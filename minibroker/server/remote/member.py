@@ -19,6 +19,7 @@ from minibroker.cluster.listeners import ServedListener
 from minibroker.cluster.node import ListenerEndpoint
 from minibroker.cluster.nodes_file import NodesFile
 from minibroker.config import BrokerConfig
+from minibroker.config.addresses import is_local
 from minibroker.config.broker import RunTime
 from minibroker.server.connection import ConnectionSet
 from minibroker.server.connection_quotas import ConnectionPermit
@@ -233,6 +234,14 @@ class Member:
             if beating is not None:
                 beating.cancel()
             writer.transport.abort()
+
+    async def relay_port(self, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Pass a client on to the same port of the latest holder, unless that is this port itself."""
+        with contextlib.closing(writer), contextlib.suppress(OSError):
+            if self._holder[0] and not is_local(self._holder):
+                holder_reader, holder_writer = await asyncio.open_connection(self._holder[0], port)
+                with contextlib.closing(holder_writer):
+                    await link.exchange(reader, writer, holder_reader, holder_writer)
 
     async def relay_registry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Pass a client on to the schema registry of the latest holder."""
