@@ -6,14 +6,13 @@ no ACLs, quorums or transactions on disk: every client has all rights, and the t
 
 import asyncio
 import contextlib
-import io
 import itertools
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
-from typing import Final
+from typing import Any, Final, cast
 
 from minibroker.clock import Clock, Timer
 
@@ -34,8 +33,6 @@ class Operation(IntEnum):
     EXISTS = 3
     GET_DATA = 4
     SET_DATA = 5
-    GET_ACL = 6
-    SET_ACL = 7
     GET_CHILDREN = 8
     SYNC = 9
     PING = 11
@@ -50,7 +47,6 @@ class Error(IntEnum):
     """The error of a response (`KeeperException.Code`)."""
 
     OK = 0
-    MARSHALLING_ERROR = -5
     UNIMPLEMENTED = -6
     BAD_ARGUMENTS = -8
     NO_NODE = -101
@@ -78,38 +74,32 @@ class ZooKeeperError(Exception):
 
 
 class _Reader:
-    """Reads the values of a request in Jute's encoding."""
+    """Reads the values of a request in Jute's encoding. A value that is cut short is a `struct.error`."""
 
     def __init__(self, data: bytes) -> None:
-        self._data = io.BytesIO(data)
+        self._data = data
+        self._position = 0
 
-    def _take(self, size: int) -> bytes:
-        taken = self._data.read(max(0, size))
-        if len(taken) != size:
-            raise ZooKeeperError(Error.MARSHALLING_ERROR)
-        return taken
+    def read(self, kind: str) -> Any:
+        """Read a value with a format of `struct`."""
+        (value,) = struct.unpack_from(f">{kind}", self._data, self._position)
+        self._position += struct.calcsize(f">{kind}")
+        return value
 
     def read_int(self) -> int:
-        return int.from_bytes(self._take(4), signed=True)
-
-    def read_long(self) -> int:
-        return int.from_bytes(self._take(8), signed=True)
-
-    def read_bool(self) -> bool:
-        return self._take(1) != b"\0"
+        return cast("int", self.read("i"))
 
     def read_buffer(self) -> bytes:
-        size = self.read_int()
-        return self._take(size) if size > 0 else b""
+        return cast("bytes", self.read(f"{max(0, self.read_int())}s"))
 
     def read_text(self) -> str:
         return self.read_buffer().decode("utf-8", "replace")
 
     def read_texts(self) -> list[str]:
-        return [self.read_text() for _ in range(max(0, self.read_int()))]
+        return [self.read_text() for _ in range(self.read_int())]
 
     def skip_acl(self) -> None:
-        for _ in range(max(0, self.read_int())):
+        for _ in range(self.read_int()):
             self.read_int()  # The permissions. The scheme and the id follow.
             self.read_buffer()
             self.read_buffer()
@@ -119,19 +109,12 @@ def _int(value: int) -> bytes:
     return value.to_bytes(4, signed=True)
 
 
-def _long(value: int) -> bytes:
-    return value.to_bytes(8, signed=True)
-
-
 def _buffer(value: bytes) -> bytes:
     return _int(len(value)) + value
 
 
 def _text(value: str) -> bytes:
     return _buffer(value.encode())
-
-
-_OPEN_ACL: Final = _int(1) + _int(31) + _text("world") + _text("anyone")
 
 
 @dataclass
@@ -312,7 +295,7 @@ class ZooKeeperServer:
         """Serve one connection: a command of four letters, or a session."""
         self._writers.add(writer)
         try:
-            with contextlib.suppress(OSError, asyncio.IncompleteReadError, ZooKeeperError):
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError, struct.error):
                 start = await reader.readexactly(4)
                 if start.isalpha():
                     writer.write(self._answer_command(start.decode()).encode())
@@ -349,8 +332,8 @@ class ZooKeeperServer:
             return
 
         def notify(event: Event, path: str) -> None:
-            header = _int(_NOTIFICATION_XID) + _long(-1) + _int(0)
-            writer.write(_buffer(header + _int(event) + _int(_SYNC_CONNECTED) + _text(path)))
+            header = struct.pack(">iqiii", _NOTIFICATION_XID, -1, Error.OK, event, _SYNC_CONNECTED)
+            writer.write(_buffer(header + _text(path)))
 
         try:
             while True:
@@ -365,7 +348,7 @@ class ZooKeeperServer:
                     body = self._execute(operation, fields, session, notify)
                 except ZooKeeperError as failure:
                     error = failure.code
-                writer.write(_buffer(_int(xid) + _long(self.tree.zxid) + _int(error) + body))
+                writer.write(_buffer(struct.pack(">iqi", xid, self.tree.zxid, error) + body))
                 await writer.drain()
                 if operation == Operation.CLOSE_SESSION:
                     return
@@ -376,16 +359,13 @@ class ZooKeeperServer:
 
     def _connect(self, request: bytes, writer: asyncio.StreamWriter) -> _Session | None:
         """Create or resume a session. An expired session is refused with the id 0."""
-        fields = _Reader(request)
-        fields.read_int()  # The version of the protocol. The last zxid that the client has seen follows.
-        fields.read_long()
-        timeout_ms, session_id, password = fields.read_int(), fields.read_long(), fields.read_buffer()
+        _version, _seen_zxid, timeout_ms, session_id, _, password = struct.unpack_from(">iqiqi16s", request)
         session = self._sessions.get(session_id) if password == session_id.to_bytes(16, signed=True) else None
         if session_id == 0:
             session = _Session(next(self._ids), min(max(timeout_ms, _MIN_TIMEOUT_MS), _MAX_TIMEOUT_MS))
             self._sessions[session.id] = session
         granted = session or _Session(0, 0)
-        answer = _int(0) + _int(granted.timeout_ms) + _long(granted.id) + _buffer(granted.id.to_bytes(16)) + b"\0"
+        answer = struct.pack(">iiqi16s?", 0, granted.timeout_ms, granted.id, 16, granted.id.to_bytes(16), False)
         writer.write(_buffer(answer))
         if session is not None:
             if session.writer is not None:
@@ -411,7 +391,7 @@ class ZooKeeperServer:
         if self._sessions.pop(session.id, None) is not None:
             self.tree.end_session(session.id)
 
-    def _execute(  # noqa: C901, PLR0911, PLR0912 - a table of the operations
+    def _execute(  # noqa: PLR0911 - a table of the operations
         self, operation: int, fields: _Reader, session: _Session, notify: Callable[[Event, str], None]
     ) -> bytes:
         """Execute a request, and return the body of its response.
@@ -439,21 +419,18 @@ class ZooKeeperServer:
             case Operation.SET_DATA:
                 return tree.set(fields.read_text(), fields.read_buffer(), fields.read_int()).stat()
             case Operation.EXISTS | Operation.GET_DATA:
-                path, watches = fields.read_text(), fields.read_bool()
+                path, watches = fields.read_text(), fields.read("?")
                 if watches and (operation == Operation.EXISTS or path in tree.nodes):
                     tree.watch(path, notify)
                 node = tree.node(path)
                 return (_buffer(node.data) if operation == Operation.GET_DATA else b"") + node.stat()
             case Operation.GET_CHILDREN | Operation.GET_CHILDREN2:
-                path, watches = fields.read_text(), fields.read_bool()
+                path, watches = fields.read_text(), fields.read("?")
                 node = tree.node(path)
                 if watches:
                     tree.watch(path, notify, children=True)
                 names = _int(len(node.children)) + b"".join(map(_text, node.children))
                 return names + (node.stat() if operation == Operation.GET_CHILDREN2 else b"")
-            case Operation.GET_ACL | Operation.SET_ACL:
-                node = tree.node(fields.read_text())
-                return (_OPEN_ACL if operation == Operation.GET_ACL else b"") + node.stat()
             case Operation.SET_WATCHES:
                 return self._set_watches(fields, notify)
             case _:
@@ -461,7 +438,7 @@ class ZooKeeperServer:
 
     def _set_watches(self, fields: _Reader, notify: Callable[[Event, str], None]) -> bytes:
         """Set the watches of a session again after a reconnect. Changes since then are notified immediately."""
-        since = fields.read_long()
+        since = fields.read("q")
         for kind in (Event.DATA_CHANGED, Event.CREATED, Event.CHILDREN_CHANGED):
             for path in fields.read_texts():
                 node = self.tree.nodes.get(path)
