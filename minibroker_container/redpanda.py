@@ -20,19 +20,7 @@ from minibroker_container.vendors import AUTHORIZER, Warn
 NODE_CONFIG: Final = "/etc/redpanda/redpanda.yaml"
 BOOTSTRAP_CONFIG: Final = "/etc/redpanda/.bootstrap.yaml"
 DATA_DIR: Final = "/var/lib/redpanda/data"
-_FLAGS: Final = frozenset(
-    {
-        "overprovisioned",
-        "check",
-        "lock-memory",
-        "unsafe-bypass-fsync",
-        "verbose",
-        "v",
-        "tune",
-        "mbind",
-        "thread-affinity",
-    }
-)
+_FLAGS: Final = "overprovisioned|check|lock-memory|unsafe-bypass-fsync|verbose|v|tune|mbind|thread-affinity"
 # From `rpk redpanda start --help`, and Seastar's options for its reactor, memory, disks and logs.
 _OPTIONS: Final = re.compile(
     "(advertise-)?(kafka|rpc)-addr|pandaproxy-addr|schema-registry-addr|node-id|set|mode|seeds|config|redpanda-cfg|smp|memory"
@@ -40,7 +28,7 @@ _OPTIONS: Final = re.compile(
     "|install-dir|blocked-reactor-notify-ms|(default|logger)-log-level|logger-stdout-timestamps|log-to-(stdout|syslog)"
     "|log-with-color|abort-on-seastar-bad-alloc|dump-memory-diagnostics-on-alloc-failure-kind|reactor-backend|poll-aio"
     "|poll-mode|idle-poll-time-us|relaxed-dma|task-quota-ms|kernel-page-cache|aio-fsync|linux-aio-nowait"
-    f"|max-networking-io-control-blocks|{'|'.join(_FLAGS)}"
+    f"|max-networking-io-control-blocks|{_FLAGS}"
 )
 """The options that have an effect, and those that tune the use of resources or configure logging."""
 _SETTINGS: Final = re.compile(
@@ -96,10 +84,8 @@ def environment(arguments: Sequence[str], inherited: Mapping[str, str], warn: Wa
         if value := inherited.get(_variable_of(option)):
             options.setdefault(option, [value])
     path = _find_last_value(options, "config") or _find_last_value(options, "redpanda-cfg")
-    node, cluster = (
-        _read_yaml(path, is_required=True) if path else _read_yaml(NODE_CONFIG),
-        _read_yaml(BOOTSTRAP_CONFIG),
-    )
+    node = _read_yaml(path, is_required=True) if path else _read_yaml(NODE_CONFIG)
+    cluster = _read_yaml(BOOTSTRAP_CONFIG)
     settings: dict[str, Any] = {**cluster, **_get_section(node, "redpanda")}
     for pair in options.get("set", ()):
         key, equals, value = pair.partition("=")
@@ -179,7 +165,7 @@ def _parse_options(arguments: Sequence[str]) -> dict[str, list[str]]:
     while words:
         name, equals, value = words.pop(0).lstrip("-").partition("=")
         follows = bool(words) and not words[0].startswith("-")
-        if not equals and follows and (name not in _FLAGS or words[0] in _BOOLEANS):
+        if not equals and follows and (name not in _FLAGS.split("|") or words[0] in _BOOLEANS):
             value = words.pop(0)
         options.setdefault(name, []).append(value.strip(" \"'"))
     return options

@@ -31,15 +31,7 @@ def add_command(
     parser.set_defaults(work=work)
     option = parser.add_argument
     option("--brokers", default="", metavar="HOST:PORT,...", help="the brokers to connect to")
-    option(
-        "-X",
-        "--config-opt",
-        dest="settings",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="brokers, user, pass, ...",
-    )
+    option("-X", "--config-opt", dest="settings", action="append", default=[], metavar="KEY=VALUE", help="brokers ...")
     option("--api-urls", "--hosts", dest="api_urls", default="", metavar="HOST:PORT,...", help="admin API addresses")
     if has_login:
         option("--user", default="", help="of SASL")
