@@ -92,6 +92,36 @@ def test_java(engine: Engine, tmp_path: Path, kind: str) -> None:
     run([or_skip(jars.java), *options, "-cp", f"{libs}/*", str(tmp_path / "Orders.java")], engine)
 
 
+@pytest.mark.torture  # two more sets of jars
+@pytest.mark.parametrize("version", [3, 4])
+def test_spring(engine: Engine, tmp_path: Path, version: int) -> None:
+    (program,) = code(PAGE, "Spring Boot", "java")
+    (tmp_path / "Orders.java").write_text(program)
+    pom = PROGRAMS / f"spring-{version}" / "pom.xml"
+
+    def fetch(made: Path) -> None:
+        or_skip(functools.partial(jars.from_maven, pom, made))
+
+    libs = toolchains.build(toolchains.place("containers-spring", [pom]), fetch)
+    toolchains.compile_java([tmp_path / "Orders.java"], [f"{libs}/*"], tmp_path / "classes")
+    run(
+        [or_skip(jars.java), "-Xmx256m", *jars.SHORT_LIVED, "-cp", f"{tmp_path / 'classes'}:{libs}/*", "shop.Orders"],
+        engine,
+    )
+
+
+@pytest.mark.torture  # Maven fetches Quarkus
+@pytest.mark.parametrize("provider", ["redpanda", "strimzi", "kafka-native"])
+def test_quarkus(engine: Engine, tmp_path: Path, provider: str) -> None:
+    sources = tmp_path / "src" / "test" / "java" / "shop"
+    sources.mkdir(parents=True)
+    shutil.copy(PROGRAMS / "quarkus" / "pom.xml", tmp_path)
+    shutil.copy(PROGRAMS / "quarkus" / "OrdersTest.java", sources)
+    settings = {"provider": provider, "image-name": TAG}
+    options = [f"-Dquarkus.kafka.devservices.{name}={value}" for name, value in settings.items()]
+    run([toolchains.tool("mvn"), "-q", "-B", "-f", str(tmp_path), "test", *options], engine)
+
+
 @pytest.mark.parametrize("kind", one_in(3, ["default", "KRaft", "redpanda"]))
 def test_node(engine: Engine, tmp_path: Path, kind: str) -> None:
     (program,) = code(PAGE, "Node.js", "js")
