@@ -55,6 +55,17 @@ def test_kafkajs_s_client_uses_all_formats(rest: Rest) -> None:
     assert rest.get("/config/free") == {"compatibilityLevel": "NONE"}
 
 
+@pytest.mark.torture
+def test_confluent_s_client_for_node_uses_all_formats_references_and_headers(rest: Rest) -> None:
+    folder = FOLDER / "node" / "confluent"
+    packages = toolchains.node_modules("registry-confluent", folder)
+    seen = output(["env", f"NODE_PATH={packages}", toolchains.tool("node"), str(folder / "confluent.js")], rest)
+    for topic in ("avro", "json", "protobuf"):
+        assert seen[topic] == [[7, ""], [7, "__value_schema_id"]]
+    assert seen["references"] == [{"name": "customer.proto", "subject": "customer.proto", "version": 1}]
+    assert seen["refused"] == 409
+
+
 def test_franz_go_s_client_registers_reads_and_deletes(rest: Rest) -> None:
     seen = output([go_program("registry")], rest)
     assert "incompatible with an earlier schema" in seen.pop("refused")
