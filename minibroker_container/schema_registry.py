@@ -1,8 +1,9 @@
-"""The environment of containers that are a schema registry only: confluentinc/cp-schema-registry, Karapace, Apicurio.
+"""The environment of containers that are a schema registry only.
 
-They become `minibroker registry`. SCHEMA_REGISTRY_KAFKASTORE_SSL_KEYSTORE_LOCATION and similar variables are client
-properties under the names that follow KAFKASTORE_, SCHEMA_REGISTRY_SSL_KEYSTORE_LOCATION and similar ones the
-registry's own certificate.
+The images are confluentinc/cp-schema-registry, bitnami/schema-registry, Karapace and Apicurio Registry. They become
+`minibroker registry`. SCHEMA_REGISTRY_KAFKASTORE_SSL_KEYSTORE_LOCATION and similar variables are client properties
+under the names that follow KAFKASTORE_, SCHEMA_REGISTRY_SSL_KEYSTORE_LOCATION and similar ones the registry's own
+certificate.
 """
 
 import re
@@ -20,7 +21,9 @@ _TLS: Final = "SCHEMA_REGISTRY_SSL_KEY"
 _KARAPACE: Final = "KARAPACE_"
 _APICURIO: Final = ("APICURIO_KAFKASQL_BOOTSTRAP_SERVERS", "REGISTRY_KAFKASQL_BOOTSTRAP_SERVERS")
 """Variables of Apicurio Registry 3 and 2, which listens on port 8080."""
-_BOOTSTRAPS: Final = (f"{_STORE}BOOTSTRAP_SERVERS", f"{_KARAPACE}BOOTSTRAP_URI", *_APICURIO)
+_BOOTSTRAPS: Final = (
+    f"{_STORE}BOOTSTRAP_SERVERS", f"{_CONFLUENT}KAFKA_BROKERS", f"{_KARAPACE}BOOTSTRAP_URI", *_APICURIO,
+)  # fmt: skip
 _ZOOKEEPER: Final = f"{_STORE}CONNECTION_URL"
 """The ZooKeeper by which Confluent's registry found the brokers up to release 5."""
 _BROKER: Final = ("KAFKA_LISTENERS", "KAFKA_ADVERTISED_LISTENERS", "KAFKA_PROCESS_ROLES", "KAFKA_BROKER_ID")

@@ -103,6 +103,8 @@ class Holder:
         self._security: dict[str, ListenerSecurity | None] = {}
         self._registered: dict[int, _Registration] = {}
         """The registered members by node id."""
+        self._generated: dict[str, int] = {}
+        """The ids of members that have none of their own, by incarnation. The answer to a registration may be lost."""
         self._sending: asyncio.TimerHandle | None = None
         self._sent_at = 0.0
         hosts = {listener.name: Endpoint.of(listener).host for listener in server.listeners}
@@ -146,7 +148,13 @@ class Holder:
         Raises:
             RegistrationError: The member cannot join this cluster.
         """
-        while (earlier := self._registered.get(message.node_id)) is not None:
+        node_id = message.node_id
+        if node_id < 0:
+            free_ids = (
+                number for number in itertools.count(_FIRST_GENERATED_ID) if number not in self._core.cluster.nodes
+            )
+            node_id = self._generated.setdefault(message.incarnation, next(free_ids))
+        while (earlier := self._registered.get(node_id)) is not None:
             if earlier.incarnation == message.incarnation:
                 earlier.writer.transport.abort()
             heard = earlier.heard
@@ -154,9 +162,9 @@ class Holder:
             if heard.result() and earlier.incarnation != message.incarnation:
                 host, port = earlier.writer.get_extra_info("peername")[:2]
                 raise RegistrationError(
-                    f"node.id {message.node_id} is registered by {host}:{port}; each broker must have its own"
+                    f"node.id {node_id} is registered by {host}:{port}; each broker must have its own"
                 )
-        node, listener = self._add_node(message)
+        node, listener = self._add_node(node_id, message)
         registration = self._registered[node.id] = _Registration(node, message.incarnation, writer)
         timeout_s = self._core.config.integer("broker.session.timeout.ms") / 1000
         try:
@@ -178,15 +186,13 @@ class Holder:
             self._notify()
             await listener.end()
 
-    def _add_node(self, message: Register) -> tuple[Node, NodeListener]:
+    def _add_node(self, node_id: int, message: Register) -> tuple[Node, NodeListener]:
         """Return the node of a member, which is added if it is new, and the listener for its clients.
 
         Raises:
             RegistrationError: The holder has the id, or a listener cannot be served.
         """
         cluster = self._core.cluster
-        free_ids = (node_id for node_id in itertools.count(_FIRST_GENERATED_ID) if node_id not in cluster.nodes)
-        node_id = message.node_id if message.node_id >= 0 else next(free_ids)
         if node_id == cluster.first.id:
             raise RegistrationError(
                 f"node.id {node_id} is that of the broker with the logs; each broker must have its own"

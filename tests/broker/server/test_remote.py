@@ -228,6 +228,20 @@ def test_each_node_id_belongs_to_one_member(start: Start) -> None:
     assert site.leaders(2) == site.leaders(3) == []
 
 
+def test_a_broker_without_an_id_gets_the_same_one_if_the_answer_was_lost(start: Start) -> None:
+    site = start(2)
+
+    async def register() -> int:
+        reader, writer = await asyncio.open_connection("127.0.0.1", site.ports[0])
+        writer.write(link.GREETING + link.encode(Register(-1, None, {}, "one process")))
+        state = await link.read_message(reader)
+        assert isinstance(state, ClusterState)
+        writer.close()
+        return state.node_id
+
+    assert [site.run(register()) for _ in range(2)] == [1001, 1001]
+
+
 def test_a_member_advertises_the_port_that_it_has_got_and_keeps_it(start: Start) -> None:
     site = start(3)
     site.join(2, port=0)
