@@ -54,6 +54,7 @@ _COMMAND_TIMEOUT_S: Final = 10.0
 _PORT: Final = re.compile(r"\d{1,5}", re.ASCII)
 _DEFAULT_PORT: Final = "9092"
 _SECRET_FILES: Final = re.compile(r"KAFKA_\w*(PASSWORD|PASSWORDS|USER|USERS|CLUSTER_ID)_FILE")
+_CONTINUED_LINE: Final = re.compile(r"\\\n\s*")
 _QUOTED_VALUE: Final = re.compile(r"""\s*(["'])(?P<value>[^"']*)\1\s*""")
 AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _ADMIN_API: Final = "MINIBROKER_ADMIN_API"
@@ -78,7 +79,7 @@ def translate(environment: Mapping[str, str], warn: Warn) -> dict[str, str]:
         ValueError: a port is invalid.
     """
     variables = {
-        name: _without_quotes(name, value, warn) if name.startswith("KAFKA_") else value
+        name: _without_quotes(name, _CONTINUED_LINE.sub("", value), warn) if name.startswith("KAFKA_") else value
         for name, value in environment.items()
     }
     for name, twin in _SYNONYMS.items():

@@ -103,7 +103,7 @@ def test_spring(engine: Engine, tmp_path: Path, version: int) -> None:
         or_skip(functools.partial(jars.from_maven, pom, made))
 
     libs = toolchains.build(toolchains.place("containers-spring", [pom]), fetch)
-    toolchains.compile_java([tmp_path / "Orders.java"], [f"{libs}/*"], tmp_path / "classes")
+    toolchains.compile_java([tmp_path / "Orders.java"], map(str, libs.glob("*.jar")), tmp_path / "classes")
     run(
         [or_skip(jars.java), "-Xmx256m", *jars.SHORT_LIVED, "-cp", f"{tmp_path / 'classes'}:{libs}/*", "shop.Orders"],
         engine,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_container import entrypoint, files, lists
+from minibroker_container import entrypoint, files, lists, vendors
 from tests.docker.test_entrypoint import printed_command, run, started, values
 from tests.patience import PATIENCE_S
 
@@ -122,6 +122,12 @@ def test_each_character_of_the_separator_ends_a_topic_as_at_the_ifs_of_bash(
     """The image of wurstmeister puts the separator into IFS, the form of whose README has a newline between quotes."""
     environment = {"KAFKA_CREATE_TOPICS_SEPARATOR": separator, "KAFKA_CREATE_TOPICS": text}
     assert values(printed_command(environment), "--topic") == topics
+
+
+def test_a_backslash_continues_a_value_on_the_next_line() -> None:
+    # The images put values into a file of properties, where it does the same.
+    value = 'Module required \\\n  user="a" \\\n  password="b";\n'
+    assert vendors.translate({"KAFKA_X": value}, print)["KAFKA_X"] == 'Module required user="a" password="b";\n'
 
 
 def test_a_properties_file_at_each_of_the_places_of_bitnami_is_read(
