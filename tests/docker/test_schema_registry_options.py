@@ -34,6 +34,8 @@ def test_confluent_s_image_becomes_a_registry(capsys: pytest.CaptureFixture[str]
         *("--listen", "0.0.0.0:8085", "--set", "security.protocol=PLAINTEXT"),
     ]
     assert command(CONFLUENT, "/etc/confluent/docker/run") == command(CONFLUENT)
+    without_effect = {"SCHEMA_REGISTRY_CUB_KAFKA_TIMEOUT": "300", "SCHEMA_REGISTRY_SCHEMA_REGISTRY_GROUP_ID": "a"}
+    assert command(CONFLUENT | without_effect) == command(CONFLUENT)
     bitnami = {"SCHEMA_REGISTRY_KAFKA_BROKERS": "PLAINTEXT://kafka:9092"}
     assert command(bitnami)[:4] == ["minibroker", "registry", "--bootstrap", "kafka:9092"]
     assert not capsys.readouterr().err
