@@ -241,7 +241,7 @@ class Member:
             if self._holder[0] and not is_local(self._holder):
                 holder_reader, holder_writer = await asyncio.open_connection(self._holder[0], port)
                 with contextlib.closing(holder_writer):
-                    await link.exchange(reader, writer, holder_reader, holder_writer)
+                    await asyncio.gather(link.forward(reader, holder_writer), link.forward(holder_reader, writer))
 
     async def relay_registry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Pass a client on to the schema registry of the latest holder."""
