@@ -15,7 +15,7 @@ from minibroker_pipeline.query_options import OptionError
 from minibroker_pipeline.source.options import DECODED_COLUMN, FROM_TOPIC, UNDECODABLE_COLUMN, SourceOptions
 from minibroker_pipeline.source.planning import OffsetInterval, QueryLogs
 from minibroker_pipeline.source.reading import read_ranges
-from minibroker_pipeline.source.schema_types import fit_value, read_value, type_of
+from minibroker_pipeline.source.schema_types import fit_value, is_fitting, read_value, type_of
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_registry.records import TOPIC, Record
 from minibroker_registry.schema import Parsed
@@ -56,6 +56,7 @@ class Decoder:
         self._ids = _latest_ids(options, self._source) if ids is None else ids
         self._readers = {topic: self._source.by_id(id_) for topic, id_ in self._ids.items()}
         self._types = {topic: type_of(schema) for topic, schema in self._readers.items()}
+        self._fitting = {topic for topic, kind in self._types.items() if is_fitting(self._readers[topic], kind)}
         fields = [*self._types.items()]
         self._arrow_type = fields[0][1] if options.has_one_topic else pa.struct(fields)
         schema = from_arrow_schema(pa.schema([(DECODED_COLUMN, self._arrow_type)]))
@@ -109,7 +110,9 @@ class Decoder:
         if isinstance(schema, UndecodableError):
             raise schema
         try:
-            decoded = fit_value(read_value(payload, schema, self._readers[topic]), self._types[topic])
+            decoded = read_value(payload, schema, self._readers[topic])
+            if topic not in self._fitting:
+                decoded = fit_value(decoded, self._types[topic])
         except Exception as error:  # noqa: BLE001 - libraries raise many kinds
             values.decode(value, pairs)  # Raises an error that says more about a broken payload.
             raise UndecodableError(f"The value has the id {id_}, but not the type of the column: {error}") from None

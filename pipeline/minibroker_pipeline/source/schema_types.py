@@ -5,6 +5,7 @@ types, and in JSON Schema for what has no single type. It is JSON, except for a 
 """
 
 import json
+import re
 from base64 import b64decode
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -25,6 +26,8 @@ from minibroker_registry.protobuf import ProtobufSchema
 from minibroker_registry.schema import Parsed
 
 _TEXT: Final = pa.string()
+_MIXED: Final = pa.large_string()
+"""Text of values that may have other types."""
 _PRECISIONS: Final = range(1, 39)
 _INSTANT: Final = pa.timestamp("us", tz="UTC")
 
@@ -69,6 +72,11 @@ def _plain_schema(schema: Parsed) -> Any:
     )
 
 
+def is_fitting(schema: Parsed, kind: pa.DataType) -> bool:
+    """Return whether values of a schema need no `fit_value`, which takes longer than reading them."""
+    return isinstance(schema, AvroSchema) and not re.search("large_string|map<|decimal|binary", str(kind))
+
+
 def fit_value(value: Any, kind: pa.DataType) -> Any:  # noqa: PLR0911 - one for each kind of type
     """Return a value of `read_value` as Arrow takes it for a type."""
     if value is None:
@@ -79,7 +87,7 @@ def fit_value(value: Any, kind: pa.DataType) -> Any:  # noqa: PLR0911 - one for 
         return [fit_value(item, kind.value_type) for item in value]
     if pa.types.is_map(kind):
         return [(fit_value(key, kind.key_type), fit_value(item, kind.item_type)) for key, item in value.items()]
-    if kind == _TEXT and not isinstance(value, str):
+    if kind == _MIXED and not isinstance(value, str):
         return json.dumps(value, default=lambda data: data.decode("latin-1"))
     if pa.types.is_decimal128(kind):
         data = value.encode("latin-1") if isinstance(value, str) else value
@@ -118,7 +126,7 @@ _AVRO: Final[Mapping[str, pa.DataType]] = {
 
 def _avro_type(node: Type, outer: tuple[Type, ...] = ()) -> pa.DataType:
     if node in outer:
-        return _TEXT
+        return _MIXED
     outer = (*outer, node)
     if node.kind == "record":
         return pa.struct([(field.name, _avro_type(field.type, outer)) for field in node.fields])
@@ -126,7 +134,7 @@ def _avro_type(node: Type, outer: tuple[Type, ...] = ()) -> pa.DataType:
         types = {_avro_type(branch, outer) for branch in node.branches} - {pa.null()}
         if types in ({pa.int32(), pa.int64()}, {pa.float32(), pa.float64()}):
             types -= {pa.int32(), pa.float32()}
-        return types.pop() if len(types) == 1 else _TEXT
+        return types.pop() if len(types) == 1 else _MIXED
     if node.items is not None:
         items = _avro_type(node.items, outer)
         return pa.list_(items) if node.kind == "array" else pa.map_(_TEXT, items)
@@ -139,7 +147,7 @@ def _avro_type(node: Type, outer: tuple[Type, ...] = ()) -> pa.DataType:
 def _json_type(node: Node, outer: tuple[Node, ...] = ()) -> pa.DataType:  # noqa: PLR0911 - one for each kind of type
     node = node.resolved()
     if node in outer:
-        return _TEXT
+        return _MIXED
     outer = (*outer, node)
     properties = node.properties
     if node.kind == "combined":
@@ -158,7 +166,7 @@ def _json_type(node: Node, outer: tuple[Node, ...] = ()) -> pa.DataType:  # noqa
         return pa.list_(_json_type(node.items, outer))
     if node.kind == "number":
         return pa.int64() if node.is_integer else pa.float64()
-    return pa.bool_() if node.kind == "boolean" else _TEXT
+    return {"boolean": pa.bool_(), "string": _TEXT}.get(node.kind, _MIXED)
 
 
 _WITHOUT_TYPE: Final = frozenset({"any", "enum", "const", "not", "conditional"})
@@ -167,7 +175,7 @@ _WITHOUT_TYPE: Final = frozenset({"any", "enum", "const", "not", "conditional"})
 def _message_type(descriptor: Any, outer: tuple[str, ...] = ()) -> pa.DataType:
     name = descriptor.full_name
     if name in outer or name in _TEXT_IN_JSON:
-        return _TEXT
+        return _MIXED
     if name == "google.protobuf.Timestamp":
         return _INSTANT
     if descriptor.file.name == "google/protobuf/wrappers.proto":

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -20,6 +21,8 @@ from minibroker_pipeline.source.data_source import MinibrokerDataSource
 from minibroker_registry.http_source import HttpSource
 from minibroker_registry.values import UndecodableError, Values
 from tests.pipeline.producing import Message, produce
+from tests.pipeline.source.directories import orders
+from tests.programs import run_to_success
 from tests.registry.rest import Rest
 from tests.registry.schemas import ID, INCOMPATIBLE, V1, V2
 
@@ -373,3 +376,20 @@ def test_without_a_column_that_needs_it_no_schema_is_read(topics: Topics) -> Non
     reader = source.reader(schema)
     batches = [batch for task in reader.partitions() for batch in reader.read(task)]
     assert [batch.to_pylist() for batch in batches if isinstance(batch, pa.RecordBatch)] == [[{"offset": 0}]]
+
+
+LOADED = """
+import sys
+from minibroker_pipeline.source.data_source import MinibrokerDataSource
+
+source = MinibrokerDataSource({"path": sys.argv[1]})
+reader = source.reader(source.schema())
+assert [batch for task in reader.partitions() for batch in reader.read(task)]
+loaded = [name for name in sys.modules if name.startswith(("minibroker_registry", "fastavro"))]
+assert not loaded, loaded
+"""
+
+
+def test_without_the_option_nothing_of_the_registry_is_loaded(tmp_path: Path) -> None:
+    orders(tmp_path / "data")
+    run_to_success([sys.executable, "-c", LOADED, str(tmp_path / "data")])
