@@ -12,6 +12,7 @@ from minibroker.operations.wording import missing_message
 from minibroker.server.services import Services
 from minibroker_protocol.internal_topics import SCHEMAS_TOPIC
 from minibroker_protocol.lazy_imports import lazy
+from minibroker_protocol.steps import collect
 
 with lazy:
     from minibroker_registry import broker_log, compatibility
@@ -33,7 +34,6 @@ T = TypeVar("T")
 
 _ERRORS: Final = {404: NotFoundError, 409: ConflictError}
 """The error for each HTTP status of the registry. Others are an OperationError."""
-_RECORDS_PER_STEP: Final = 50
 
 
 class SchemaVersion(NamedTuple):
@@ -106,15 +106,14 @@ async def decoder_of(services: Services) -> "Decode":
 async def decode_records(services: Services, records: Sequence[ConsumerRecord]) -> list[DecodedRecord]:
     """Decode the keys and values that have a schema. Those that cannot be decoded become an `Undecodable`."""
     decode = await decoder_of(services)
-    decoded: list[DecodedRecord] = []
-    for number, record in enumerate(records, 1):
+
+    def decode_record(record: ConsumerRecord) -> DecodedRecord:
         fields: dict[str, Any] = {name: getattr(record, name) for name in ConsumerRecord.__dataclass_fields__}
         for name in ("key", "value"):
             fields[name] = decode(record, name)
-        decoded.append(DecodedRecord(**fields))
-        if not number % _RECORDS_PER_STEP:
-            await asyncio.sleep(0)
-    return decoded
+        return DecodedRecord(**fields)
+
+    return await run_in_slices(services, collect(map(decode_record, records)))
 
 
 def decode_entry(entry: "Entry", decode: "Decode") -> "Iterator[tuple[object, object]]":
@@ -133,7 +132,8 @@ async def encode_messages(
         OperationError: a subject has no schema, or a value does not fit it.
     """
     await run_in_slices(services, services.schemas.update())
-    return [encode_message(services, message, value_subject, key_subject) for message in messages]
+    encoded = (encode_message(services, message, value_subject, key_subject) for message in messages)
+    return await run_in_slices(services, collect(encoded))
 
 
 def encode_message(

@@ -1,8 +1,9 @@
 """`Broker.schemas`, and records that are encoded, decoded and expected with schemas."""
 
+import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from typing import Any
 
 import pytest
@@ -85,6 +86,24 @@ async def test_on_an_event_loop_its_methods_are_awaited() -> None:
         assert (await broker.schemas.latest("orders-value")).id == id_
         await broker.produce("orders", {"id": 7}, schema="orders-value")
         assert [each.value for each in await broker.records("orders", decode=True)] == [{"id": 7}]
+
+
+async def test_clients_are_served_while_many_values_are_encoded_and_decoded() -> None:
+    async with AsyncBroker() as broker:
+        await broker.schemas.register("orders-value", ORDER)
+        values = [{"id": number} for number in range(2000)]
+        works: list[Coroutine[Any, Any, list[Any]]] = [
+            broker.produce("orders", *values, schema="orders-value"),
+            broker.records("orders", decode=True),
+        ]
+        for work in works:
+            task = asyncio.ensure_future(work)
+            turns = 0
+            while not task.done():
+                await asyncio.sleep(0)
+                turns += 1
+            assert len(task.result()) == len(values)
+            assert turns > 10
 
 
 def test_http_and_python_share_one_registry(broker: Broker, rest: Rest) -> None:
