@@ -60,12 +60,12 @@ async def opened(url: str, token: str | None = "secret") -> AsyncIterator[Pilot[
         yield pilot
 
 
-async def until(pilot: Pilot[None], condition: Callable[[], object]) -> None:
-    """Refresh the view until a condition holds."""
+async def until(pilot: Pilot[None], condition: Callable[[], object], *, refreshes: bool = True) -> None:
+    """Refresh the view until a condition holds. A refresh replaces the trees and panes of a request."""
     async with asyncio.timeout(PATIENCE_S):
         while not condition():
             screen = pilot.app.screen
-            if isinstance(screen, View):
+            if refreshes and isinstance(screen, View):
                 screen.refresh_soon()
             await pilot.app.workers.wait_for_complete()
             await pilot.pause()
@@ -94,8 +94,7 @@ async def open_produce(pilot: Pilot[None]) -> None:
     await press(pilot, "slash", *"produce", "space", *"records", "enter")
     await until(pilot, lambda: rows_of(pilot, "rows") and all("Produce v" in row[2] for row in rows_of(pilot, "rows")))
     await press(pilot, "home", "enter")
-    await until(pilot, lambda: pilot.app.screen.query("#request Tree"))
-    await pilot.pause()
+    await until(pilot, lambda: any(tree.has_focus for tree in pilot.app.screen.query("#request Tree")), refreshes=False)
 
 
 async def test_requests_are_listed_and_follow(busy: Broker) -> None:
@@ -129,12 +128,11 @@ async def test_a_field_under_the_cursor_is_marked_in_the_bytes(busy: Broker) -> 
             assert node is not None
             if str(node.label).startswith("clientId"):
                 break
-        assert pane.data[pane.marked.start : pane.marked.stop] == b"\0\4shop"
+        await until(pilot, lambda: pane.data[pane.marked.start : pane.marked.stop] == b"\0\4shop", refreshes=False)
         assert "STRING, 6 bytes from 12" in text_of(pilot, "#request .about")
         (records,) = [node for node in _all(tree.root) if str(node.label).startswith("(decompressed)")]
         tree.move_cursor(records)
-        await pilot.pause()
-        assert b"order 0 " in pane.data
+        await until(pilot, lambda: b"order 0 " in pane.data, refreshes=False)
         lines = [pane.render_line(line).text for line in range(3)]
         assert lines[0].startswith("000000  ")
 
