@@ -25,8 +25,7 @@ def wait_until_healthy(box: Container) -> None:
 
 def test_a_broker_and_a_registry_of_its_own_container_share_the_schemas(boxes: Boxes) -> None:
     advertised = "PLAINTEXT://kafka:9092"
-    variables = {"KAFKA_ADVERTISED_LISTENERS": advertised, "MINIBROKER_REGISTRY": "8081"}
-    broker = boxes(environment=variables, hostname="kafka", ports=[8081])
+    broker = boxes(environment={"KAFKA_ADVERTISED_LISTENERS": advertised}, hostname="kafka", ports=[8081])
     broker.wait_for("Kafka Server started")
     store = {"SCHEMA_REGISTRY_KAFKASTORE_BOOTSTRAP_SERVERS": advertised}
     registry = boxes("--add-host", f"kafka:{broker.address}", environment=store, ports=[8081])
