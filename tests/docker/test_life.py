@@ -43,6 +43,13 @@ def test_a_broker_that_has_been_stopped_in_a_container_is_not_healthy(boxes: Cal
     assert box.stop() == 0
 
 
+def test_a_stop_waits_for_no_process_that_begins_later(boxes: Callable[..., Container]) -> None:
+    # Health checks go on while a container stops.
+    box = boxes(command=["bash", "-c", "trap 'setsid sleep inf & exit 0' TERM; echo up; while :; do sleep 0.1; done"])
+    box.wait_for("up")
+    assert box.stop() == 0
+
+
 @pytest.mark.parametrize(
     ("entrypoint", "command"),
     one_in(

@@ -12,7 +12,10 @@ if [ $$ = 1 ]; then
   [ "$stopping" ] || wait $!
   status=$?
   [ "$stopping" ] || exit $status
+  # The engine goes on with health checks, so wait for the processes of now only. The first one is this one.
+  processes=(/proc/[0-9]*)
+  processes=("${processes[@]#/proc/}")
   kill -TERM -1
-  while kill -0 -1 2>/dev/null; do sleep 0.05; done
+  while kill -0 "${processes[@]:1}" 2>/dev/null; do sleep 0.05; done
   exit 0
 fi
