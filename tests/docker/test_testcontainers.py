@@ -110,29 +110,6 @@ def test_spring(engine: Engine, tmp_path: Path, version: int) -> None:
     )
 
 
-@pytest.mark.torture  # Maven fetches Quarkus
-@pytest.mark.parametrize("provider", ["redpanda", "strimzi", "kafka-native"])
-def test_quarkus(engine: Engine, tmp_path: Path, provider: str) -> None:
-    pom, program = (PROGRAMS / "quarkus" / name for name in ("pom.xml", "OrdersTest.java"))
-    maven = [toolchains.tool("mvn"), "-q", "-B", "test"]
-
-    def fetch(made: Path) -> None:
-        sources = made / "src" / "test" / "java" / "shop"
-        sources.mkdir(parents=True)
-        shutil.copy(pom, made)
-        shutil.copy(program, sources)
-        # Maven fetches all that a test needs, also if it runs none.
-        if failure := toolchains.run([*maven, "-Dtest=None", "-Dsurefire.failIfNoSpecifiedTests=false"], made):
-            toolchains.missing(failure)
-
-    project = toolchains.build(toolchains.place("containers-quarkus", [pom, program]), fetch)
-    shutil.copytree(project, tmp_path, dirs_exist_ok=True)
-    settings = {"provider": provider, "image-name": TAG}
-    options = [f"-Dquarkus.kafka.devservices.{name}={value}" for name, value in settings.items()]
-    # The network of an engine may have no way to Maven's repository.
-    run([*maven, "--offline", "-f", str(tmp_path), *options], engine)
-
-
 @pytest.mark.parametrize("kind", one_in(3, ["default", "KRaft", "redpanda"]))
 def test_node(engine: Engine, tmp_path: Path, kind: str) -> None:
     (program,) = code(PAGE, "Node.js", "js")
