@@ -23,7 +23,6 @@ class Form:
 
 
 NO_JVM: Final = "no JVM runs here"
-NO_REGISTRY: Final = "a schema registry is another service's image"
 
 HEALTH_CHECKS: Final = (
     Form("kafka-broker-api-versions --bootstrap-server localhost:9092", "ApiVersions(18)"),
@@ -77,7 +76,7 @@ HEALTH_CHECKS: Final = (
     Form("curl --fail --silent http://localhost:8091/v1/metadata/id", '"kafka-cluster"'),
     Form("curl --fail --silent --output /dev/null --insecure -I http://localhost:8091/v1/metadata/id"),
     Form("curl -f -s -u superUser:superUser http://localhost:8091/kafka/v3/clusters/", '"KafkaClusterList"'),
-    Form("curl -f http://localhost:8081/subjects", "8081", fails=NO_REGISTRY),
+    Form("curl -f http://localhost:8081/subjects", "["),
 )
 """Forms of health checks, and what they are made of."""
 
@@ -184,7 +183,7 @@ TOOL_COMMANDS: Final = (
     Form("kafka-run-class.sh kafka.tools.JmxTool --object-name kafka.server:type=app-info", "JmxTool", fails=NO_JVM),
     Form("cub kafka-ready -b localhost:9092 1 20"),
     Form(f"cub kafka-ready -b localhost:9092 1 20 --config {SETTINGS}"),
-    Form("cub sr-ready localhost 8081 1", "was not ready", fails=NO_REGISTRY),
+    Form("cub sr-ready localhost 8081 20"),
     Form("cub zk-ready zookeeper:2181 1", "accepted no connection", fails="ZooKeeper is another service's image"),
     Form(
         'echo \'{{ env_to_props("KAFKA_", "")["home"] }}\' > /tmp/t.template && '
@@ -226,7 +225,15 @@ TOOL_COMMANDS: Final = (
         "low_watermark",
     ),
     Form("zookeeper-shell zookeeper:2181 ls /brokers/topics", "orders"),
-    Form("kafka-avro-console-producer --broker-list localhost:9092 --topic a", "not found", fails=NO_REGISTRY),
+    Form(
+        "echo 5 | kafka-avro-console-producer --broker-list localhost:9092 --topic a "
+        """--property schema.registry.url=http://localhost:8081 --property value.schema='{"type":"int"}'"""
+    ),
+    Form(
+        "kafka-avro-console-consumer --bootstrap-server localhost:9092 --topic a --from-beginning --max-messages 1 "
+        "--property schema.registry.url=http://localhost:8081",
+        "5",
+    ),
     Form("connect-distributed worker.properties", "not found", fails="Kafka Connect is another service's image"),
 )
 """Commands of start scripts and init containers, ordered so that each finds what it needs."""

@@ -24,11 +24,11 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.primitives import WireType
-from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.schema import fields_of
 
 with lazy:
     from minibroker.server.inspection import request_lines
+    from minibroker_protocol.records import batch as record_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -129,7 +129,7 @@ class Entry(Exchange):
             return
         with contextlib.suppress(DecodeError):  # A client may send anything.
             for data in kept_records(self._endpoint, self._request_form, self._response_form):
-                for batch in iter_batches(data):
+                for batch in record_batch.iter_batches(data):
                     if not batch.header.is_control:
                         yield from batch
 
