@@ -176,8 +176,11 @@ _JSON: Final[dict[str, dict[str, Any]]] = {
 @pytest.mark.parametrize("name", _JSON)
 def test_a_json_schema_is_compared_and_applied_soon(name: str) -> None:
     text = json.dumps(_JSON[name]).replace('"multipleOf": 1', '"multipleOf": 1e-999999999')
-    old, new = _run(lambda: json_schema.parse(text, {})), json_schema.parse(text.replace("string", "integer"), {})
-    assert isinstance(old, Parsed)
+    old = _run(lambda: json_schema.parse(text, {}))
+    new = _run(lambda: json_schema.parse(text.replace("string", "integer"), {}))
+    if not isinstance(old, Parsed) or not isinstance(new, Parsed):
+        assert "too much work" in f"{old} {new}"  # A slow machine refuses some of them.
+        return
     assert isinstance(_run(lambda: old.normalized), str)
     assert len(json.dumps(_run(lambda: new.incompatibilities(old)))) < _MEGABYTE
     deep: Any = {}

@@ -151,5 +151,5 @@ def test_the_browser_opens_the_lesson(
 
 def test_a_lesson_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main(["lab", "--lesson", "11"])
-    assert "argument --lesson: invalid choice: 11" in capsys.readouterr().err
+        main(["lab", "--lesson", "99"])
+    assert "argument --lesson: invalid choice: 99" in capsys.readouterr().err
