@@ -226,11 +226,11 @@ TOOL_COMMANDS: Final = (
     ),
     Form("zookeeper-shell zookeeper:2181 ls /brokers/topics", "orders"),
     Form(
-        "echo 5 | kafka-avro-console-producer --broker-list localhost:9092 --topic a "
+        "echo 5 | kafka-avro-console-producer --broker-list localhost:9092 --topic sizes "
         """--property schema.registry.url=http://localhost:8081 --property value.schema='{"type":"int"}'"""
     ),
     Form(
-        "kafka-avro-console-consumer --bootstrap-server localhost:9092 --topic a --from-beginning --max-messages 1 "
+        "kafka-avro-console-consumer --bootstrap-server localhost:9092 --topic sizes --from-beginning --max-messages 1 "
         "--property schema.registry.url=http://localhost:8081",
         "5",
     ),
