@@ -171,7 +171,8 @@ def _check_creation(name: str, request: MetadataRequest, call: Call, *, creates:
     if topic_name_error(name) is not None:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     if not creates:
-        if request.allow_auto_topic_creation:
+        # Without the broker that holds the logs, a topic may be missing in the last known state only.
+        if request.allow_auto_topic_creation and not call.services.is_detached:
             call.core.advice.advise(MISSING_TOPICS, name, explain_missing_topic(name))
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return name

@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from minibroker.broker.asynchronous import AsyncBroker
+from minibroker.cluster.advice import LOGGER
 from minibroker.cluster.listeners import ServedListener
 from minibroker.config import BrokerConfig
 from minibroker.security.tls.certificates import Certificates
@@ -24,7 +25,7 @@ from minibroker.server.remote.member import Member
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from minibroker_protocol.messages.groups import FindCoordinatorRequest, HeartbeatRequest
-from minibroker_protocol.messages.metadata import MetadataRequest
+from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from minibroker_protocol.messages.transactions import InitProducerIdRequest
 from minibroker_storage.data_directory.names import TOPICS_FILE
 from tests.broker.harness import batch, bytes_in, create_request, fetch_request, only_partition, produce_request
@@ -309,6 +310,26 @@ def test_while_the_holder_is_away_clients_get_errors_after_which_they_try_again(
     assert producer.flush(PATIENCE_S) == 0
     eventually(lambda: site.leaders(3) == [1, 2, 3])
     assert read(site, 3, 60) == list(range(60))
+
+
+def test_a_member_without_its_holder_does_not_call_a_topic_missing(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", LOGGER)
+    site = start()
+    site.end_holder()
+
+    def ask() -> MetadataResponse | None:
+        with contextlib.suppress(ConnectionError), site.client(2) as client:
+            topics = [MetadataRequestTopic(name="new")]
+            return client.ask(MetadataRequest(topics=topics, allow_auto_topic_creation=True), 9)
+        return None
+
+    eventually(lambda: (metadata := ask()) is not None and metadata.controller_id == -1)
+    metadata = ask()
+    assert metadata is not None
+    assert [topic.error_code for topic in metadata.topics] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert [each.getMessage() for each in caplog.records if each.name == LOGGER] == []
 
 
 def test_a_silent_holder_counts_as_away(start: Start) -> None:
