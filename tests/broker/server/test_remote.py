@@ -322,7 +322,8 @@ def test_a_member_without_its_holder_does_not_call_a_topic_missing(
     def ask() -> MetadataResponse | None:
         with contextlib.suppress(ConnectionError), site.client(2) as client:
             topics = [MetadataRequestTopic(name="new")]
-            return client.ask(MetadataRequest(topics=topics, allow_auto_topic_creation=True), 9)
+            metadata: MetadataResponse = client.ask(MetadataRequest(topics=topics, allow_auto_topic_creation=True), 9)
+            return metadata
         return None
 
     eventually(lambda: (metadata := ask()) is not None and metadata.controller_id == -1)
