@@ -131,14 +131,10 @@ class Application:
     ) -> tuple[Mapping[str, str], Mapping[str, list[str]]]:
         """Replace the name of a subject in the path or the query by its alias, except in those of settings."""
         if "subject" in path and segments[0] not in {"config", "mode"}:
-            path = {**path, "subject": self._alias_of(path["subject"])}
+            path = {**path, "subject": self._registry.state.target_of(path["subject"])}
         if query.get("subject"):
-            query = {**query, "subject": [self._alias_of(query["subject"][0])]}
+            query = {**query, "subject": [self._registry.state.target_of(query["subject"][0])]}
         return path, query
-
-    def _alias_of(self, subject: str) -> str:
-        alias = self._registry.state.configs.get(subjects.normalize(subject), {}).get("alias")
-        return subjects.qualify(alias, subject) if alias else subject
 
 
 def _credentials(token: str) -> tuple[bytes, ...]:

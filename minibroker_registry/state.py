@@ -107,6 +107,11 @@ class State:
         """Return the greatest id of each context, for a state that begins anew."""
         return self._greatest_ids
 
+    def target_of(self, subject: str) -> str:
+        """Return the subject that the setting `alias` of a subject names, or the subject itself."""
+        alias = self.configs.get(subjects.normalize(subject), {}).get("alias")
+        return subjects.qualify(alias, subject) if alias else subject
+
     def versions_of_id(self, context: str, id_: int) -> list[Version]:
         """Return all versions with an id, softly deleted ones included, by subject and version."""
         return [version for _, version in sorted(self._context(context).versions.get(id_, {}).items())]

@@ -70,8 +70,7 @@ class SchemaCheck:
                 name = values.find(data, record.headers, is_key=is_key)[1].record_name(payload)
                 subject = f"{name}" if strategy == _BY_RECORD else f"{self._topic}-{name}"
             registered = _subjects_of(state, id_)
-            alias = state.configs.get(subject, {}).get("alias")
-            if (subjects.qualify(alias, subject) if alias else subject) not in registered:
+            if state.target_of(subject) not in registered:
                 others = f"{', '.join(registered)} has it" if registered else "nor has any other"
                 return f"the subject {subject} has no schema with the id {id_}; {others}"
             if self._decodes:
