@@ -14,6 +14,7 @@ from minibroker_registry.errors import RegistryError
 from minibroker_registry.registry import Registry
 from minibroker_registry.routes import ROUTES, Handler, RawText, Request
 from minibroker_registry.schema import InvalidSchemaError, TooMuchWorkError
+from minibroker_registry.state import State
 
 _logger: Final = logging.getLogger(__name__)
 MAX_BODY_BYTES: Final = 2 << 20
@@ -116,25 +117,17 @@ class Application:
                 raise errors.plain(415)
             value = _parse_body(body) if body.strip() else None
         is_lenient = headers.get("confluent-accept-unknown-properties", "").lower() == "true"
+
+        def run(registry: Registry) -> object:
+            parameters = _follow_alias(registry.state, segments, path, query)
+            return handler(Request(registry, *parameters, value, is_lenient))
+
         try:
-            with self._registry.lock:
-                self._registry.sync()
-                path, query = self._follow_alias(segments, path, query)
-                return handler(Request(self._registry, path, query, value, is_lenient))
+            return self._registry.run(run)
         except UnicodeEncodeError:
             raise RegistryError(400, "a text has half of a surrogate pair") from None
         except (InvalidSchemaError, TooMuchWorkError) as error:  # A format has refused a schema or a comparison.
             raise errors.unprocessable(errors.INVALID_SCHEMA, f"Invalid schema, details: {error}") from None
-
-    def _follow_alias(
-        self, segments: Sequence[str], path: Mapping[str, str], query: Mapping[str, list[str]]
-    ) -> tuple[Mapping[str, str], Mapping[str, list[str]]]:
-        """Replace the name of a subject in the path or the query by its alias, except in those of settings."""
-        if "subject" in path and segments[0] not in {"config", "mode"}:
-            path = {**path, "subject": self._registry.state.target_of(path["subject"])}
-        if query.get("subject"):
-            query = {**query, "subject": [self._registry.state.target_of(query["subject"][0])]}
-        return path, query
 
 
 def _credentials(token: str) -> tuple[bytes, ...]:
@@ -226,6 +219,17 @@ def _find_handler(method: str, segments: Sequence[str]) -> tuple[Handler, Mappin
                 raise errors.plain(405)
             return handlers[method], {part[1:-1]: segment for part, segment in pairs if part[:1] == "{"}
     raise errors.plain(404)
+
+
+def _follow_alias(
+    state: State, segments: Sequence[str], path: Mapping[str, str], query: Mapping[str, list[str]]
+) -> tuple[Mapping[str, str], Mapping[str, list[str]]]:
+    """Replace the name of a subject in the path or the query by its alias, except in those of settings."""
+    if "subject" in path and segments[0] not in {"config", "mode"}:
+        path = {**path, "subject": state.target_of(path["subject"])}
+    if query.get("subject"):
+        query = {**query, "subject": [state.target_of(query["subject"][0])]}
+    return path, query
 
 
 def _list_methods(handlers: Mapping[str, Handler]) -> Handler:

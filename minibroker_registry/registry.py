@@ -1,9 +1,9 @@
 """The operations of the registry: they read its state, and change it by writing records to the topic."""
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from minibroker_registry import compatibility, errors, records, subjects
 from minibroker_registry.formats import Formats, invalid_schema, resolve_references
@@ -16,6 +16,7 @@ _READ_ONLY: Final = ("READONLY", "READONLY_OVERRIDE")
 _INHERITED: Final = ("normalize", "validateFields", "compatibilityPolicy", "compatibilityGroup")
 """The settings that a subject takes from the registry's configuration, also if it has a configuration of its own."""
 LATEST: Final = -1
+_T = TypeVar("_T")
 
 
 class SchemaLog(Protocol):
@@ -67,15 +68,13 @@ class _Draft:
 class Registry:
     """A schema registry on a topic.
 
-    A thread holds the lock while it calls `sync`, which reads what others have written to the topic, and then
-    operations. A change is answered after its own records have been read.
+    Threads call operations through `run`. A change is answered after its own records have been read.
 
     Args:
         log: The topic.
         default_level: The compatibility level while none is configured.
 
     Attributes:
-        lock: The lock.
         state: The state as of the latest `sync`.
     """
 
@@ -83,8 +82,14 @@ class Registry:
         self._log = log
         self._default_level = default_level
         self._formats = Formats()
-        self.lock = threading.Lock()
+        self._lock = threading.Lock()
         self.state = State()
+
+    def run(self, work: Callable[["Registry"], _T]) -> _T:
+        """Call operations when no other thread does, after reading what others have written to the topic."""
+        with self._lock:
+            self.sync()
+            return work(self)
 
     def sync(self) -> None:
         """Read the topic to its end."""

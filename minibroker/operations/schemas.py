@@ -53,15 +53,8 @@ async def run_on_registry(services: Services, work: "Callable[[Registry], T]") -
         OperationError: the registry refuses it, or a package is missing.
     """
     loop = asyncio.get_running_loop()
-
-    def run() -> T:
-        registry = broker_log.registry_of(services, loop)
-        with registry.lock:
-            registry.sync()
-            return work(registry)
-
     try:
-        return await asyncio.to_thread(run)
+        return await asyncio.to_thread(lambda: broker_log.registry_of(services, loop).run(work))
     except registry_errors.RegistryError as error:
         raise _ERRORS.get(error.status, OperationError)(error.message) from None
     except ModuleNotFoundError as error:
