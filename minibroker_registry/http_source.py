@@ -57,13 +57,10 @@ class HttpSource:
         self._formats = Formats()
         self._versions: dict[str, Version] = {}
 
-    def by_id(self, id_: int, /) -> Parsed:
-        """Return the schema with an id."""
-        return self._parse(self._kept(f"/schemas/ids/{id_}?referenceFormat=qualified"))
-
-    def by_guid(self, guid: uuid.UUID, /) -> Parsed:
-        """Return the schema with a guid."""
-        return self._parse(self._kept(f"/schemas/guids/{guid}?referenceFormat=qualified"))
+    def by_id(self, id_: int | uuid.UUID, /) -> Parsed:
+        """Return the schema with an id or a guid."""
+        kind = "ids" if isinstance(id_, int) else "guids"
+        return self._parse(self._kept(f"/schemas/{kind}/{id_}?referenceFormat=qualified"))
 
     def latest(self, subject: str, /) -> tuple[int, Parsed]:
         """Return the id and the schema of the latest version of a subject."""

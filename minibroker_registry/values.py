@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_registry import subjects
 from minibroker_registry.formats import Formats
-from minibroker_registry.records import Record
+from minibroker_registry.records import Record, Version
 from minibroker_registry.schema import InvalidSchemaError, Parsed
 from minibroker_registry.state import State
 
@@ -22,6 +22,8 @@ _GUID_SIZE: Final = 17
 _LATEST: Final = -1
 _UNUSABLE: Final = (LookupError, ModuleNotFoundError, InvalidSchemaError)
 Headers = Iterable[tuple[str, bytes | None]]
+SchemaId = int | uuid.UUID
+"""The id of a schema in its context, or its guid, which is the same in all contexts."""
 
 
 class UndecodableError(ValueError):
@@ -35,12 +37,8 @@ class SchemaSource(Protocol):
     the schema is not valid.
     """
 
-    def by_id(self, id_: int, /) -> Parsed:
-        """Return the schema with an id."""
-        ...
-
-    def by_guid(self, guid: uuid.UUID, /) -> Parsed:
-        """Return the schema with a guid."""
+    def by_id(self, id_: SchemaId, /) -> Parsed:
+        """Return the schema with an id or a guid."""
         ...
 
     def latest(self, subject: str, /) -> tuple[int, Parsed]:
@@ -60,7 +58,7 @@ class Values:
         return _find_id(data or b"", headers, is_key=is_key) is not None
 
     @staticmethod
-    def locate(data: bytes, headers: Headers = (), *, is_key: bool = False) -> tuple[int | uuid.UUID, bytes]:
+    def locate(data: bytes, headers: Headers = (), *, is_key: bool = False) -> tuple[SchemaId, bytes]:
         """Return the id or the guid that a value names, and its payload, which is not looked at.
 
         Raises:
@@ -73,9 +71,7 @@ class Values:
         id_, size = _read_id(carrier)
         return id_, carrier[size:] + rest
 
-    def find(
-        self, data: bytes, headers: Headers = (), *, is_key: bool = False
-    ) -> tuple[int | uuid.UUID, Parsed, bytes]:
+    def find(self, data: bytes, headers: Headers = (), *, is_key: bool = False) -> tuple[SchemaId, Parsed, bytes]:
         """Return the id or the guid that a value names, its schema, and its payload. Message indexes are part of it.
 
         Raises:
@@ -83,7 +79,7 @@ class Values:
         """
         id_, payload = self.locate(data, headers, is_key=is_key)
         try:
-            return id_, self._source.by_id(id_) if isinstance(id_, int) else self._source.by_guid(id_), payload
+            return id_, self._source.by_id(id_), payload
         except _UNUSABLE as error:
             raise _unusable(error, f"the schema with the {_name_of(id_)}") from None
 
@@ -128,7 +124,7 @@ class Values:
             raise _unusable(error, f"the latest schema of the subject {subject!r}") from None
 
 
-def _name_of(id_: int | uuid.UUID) -> str:
+def _name_of(id_: SchemaId) -> str:
     return f"id {id_}" if isinstance(id_, int) else f"guid {id_}"
 
 
@@ -150,7 +146,7 @@ def _find_id(data: bytes, headers: Headers, *, is_key: bool) -> tuple[bytes, byt
     return (data, b"") if data[:1] == b"\0" and len(data) >= _ID_SIZE and any(data[1:_ID_SIZE]) else None
 
 
-def _read_id(carrier: bytes) -> tuple[int | uuid.UUID, int]:
+def _read_id(carrier: bytes) -> tuple[SchemaId, int]:
     """Return an id or a guid and its size. In a header, the message indexes of Protobuf follow.
 
     Raises:
@@ -176,19 +172,24 @@ class TopicSource:
         self._state = State()
         self._formats = Formats()
 
-    def by_id(self, id_: int, /) -> Parsed:
-        """Return the schema with an id in the default context."""
-        versions = self.state.versions_of_id(subjects.DEFAULT_CONTEXT, id_)
-        if not versions:
-            raise LookupError(f"No schema has the id {id_}")
-        return self._formats.parse_version(versions[0], self._state.referenced)
+    def versions(self, id_: SchemaId) -> list[Version]:
+        """Return the versions with an id in the default context, or one of each context with a guid.
 
-    def by_guid(self, guid: uuid.UUID, /) -> Parsed:
-        """Return the schema with a guid in any context."""
-        versions = self.state.versions_of_guid(str(guid))
+        Raises:
+            LookupError: there are none.
+        """
+        state = self.state
+        if isinstance(id_, int):
+            versions = state.versions_of_id(subjects.DEFAULT_CONTEXT, id_)
+        else:
+            versions = state.versions_of_guid(str(id_))
         if not versions:
-            raise LookupError(f"No schema has the guid {guid}")
-        return self._formats.parse_version(versions[0], self._state.referenced)
+            raise LookupError(f"No schema has the {_name_of(id_)}")
+        return versions
+
+    def by_id(self, id_: SchemaId, /) -> Parsed:
+        """Return the schema with an id in the default context, or with a guid in any."""
+        return self._formats.parse_version(self.versions(id_)[0], self._state.referenced)
 
     def latest(self, subject: str, /) -> tuple[int, Parsed]:
         """Return the id and the schema of the latest version of a subject."""

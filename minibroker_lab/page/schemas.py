@@ -13,16 +13,12 @@ from minibroker_protocol.fields.tree import RECORD, Node
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
-    from minibroker_registry import subjects
     from minibroker_registry import values as registry_values
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
     from minibroker.control.remote import Remote
     from minibroker.operations.asynchronous import AsyncOperations
     from minibroker_registry.records import Record
-    from minibroker_registry.state import State
     from minibroker_registry.values import TopicSource
 
 _TOPIC: Final = "_schemas"
@@ -71,16 +67,8 @@ class PageSchemas:
                     continue
                 try:
                     text = json.dumps(values.decode(data, headers, is_key=is_key), ensure_ascii=False)
-                    name = _describe(self.source.state, values.locate(data, headers, is_key=is_key)[0])
-                    node.note = f"{name}: {text}"[:_MAX_CHARACTERS]
+                    versions = self.source.versions(values.locate(data, headers, is_key=is_key)[0])
+                    names = ", ".join(f"{version.subject} version {version.version}" for version in versions)
+                    node.note = f"{names}, id {versions[0].id}: {text}"[:_MAX_CHARACTERS]
                 except registry_values.UndecodableError as error:
                     node.fault = str(error)
-
-
-def _describe(state: State, id_: int | UUID) -> str:
-    """Return the versions that have an id or a guid, and the id."""
-    if isinstance(id_, int):
-        versions = state.versions_of_id(subjects.DEFAULT_CONTEXT, id_)
-    else:
-        versions = state.versions_of_guid(str(id_))
-    return f"{', '.join(f'{version.subject} version {version.version}' for version in versions)}, id {versions[0].id}"
