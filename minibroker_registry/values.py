@@ -119,9 +119,14 @@ class Values:
         """
         try:
             id_, schema = self._source.latest(subject)
-            return struct.pack(">bi", _ID, id_) + schema.encode(value, message)
+            return prefix_of(id_) + schema.encode(value, message)
         except _UNUSABLE as error:
             raise _unusable(error, f"the latest schema of the subject {subject!r}") from None
+
+
+def prefix_of(id_: int) -> bytes:
+    """Return the bytes before a payload: the magic byte and the schema's id."""
+    return struct.pack(">bi", _ID, id_)
 
 
 def _name_of(id_: SchemaId) -> str:

@@ -16,7 +16,7 @@ from minibroker_protocol.java_text import is_true, to_long, trim
 from minibroker_protocol.records.record import Record
 from minibroker_registry.http_source import HttpSource
 from minibroker_registry.schema import Parsed
-from minibroker_registry.values import UndecodableError, Values
+from minibroker_registry.values import UndecodableError, Values, prefix_of
 from minibroker_tools.client.producer import Outgoing
 from minibroker_tools.commands.console_consumer import DefaultFormatter
 from minibroker_tools.commands.console_producer import LineReader
@@ -154,7 +154,7 @@ class _Encoder:
         except (LookupError, ValueError, ModuleNotFoundError) as error:
             action = f"{'registering' if registers else 'retrieving'} {self._kind} schema"
             raise _serialization_error(f"Error {action}: {self._fields['schema']}", error) from None
-        return struct.pack(">bi", 0, id_), schema
+        return prefix_of(id_), schema
 
     def _find_fields(self, part: str) -> dict[str, Any]:
         """Return the schema as it is sent to the registry."""
