@@ -12,9 +12,10 @@ from minibroker.operations.waiting import run_in_slices
 from minibroker.server.faults.registry import faults_of
 from minibroker.server.schema_topic import SchemaReader
 from minibroker.server.services import Services
+from minibroker_protocol.internal_topics import SCHEMAS_TOPIC
 from minibroker_protocol.steps import drain
 from minibroker_registry.errors import RegistryError, too_large
-from minibroker_registry.records import TOPIC, Record
+from minibroker_registry.records import Record
 from minibroker_registry.registry import Registry
 
 T = TypeVar("T")
@@ -43,17 +44,17 @@ class LocalLog:
     def append(self, new: Sequence[Record]) -> None:
         """Write records in one go. The topic is created if it does not exist."""
         services = self._services
-        topic = services.core.topics.get(TOPIC)
+        topic = services.core.topics.get(SCHEMAS_TOPIC)
         if topic is None:
-            operations_topics.create_topic(services, TOPIC, partitions=1, configs={"cleanup.policy": "compact"})
-            topic = services.core.topics.get(TOPIC)
+            operations_topics.create_topic(services, SCHEMAS_TOPIC, partitions=1, configs={"cleanup.policy": "compact"})
+            topic = services.core.topics.get(SCHEMAS_TOPIC)
             assert topic is not None
         for record in new:
             if len(record.key) + len(record.value or b"") + _RECORD_OVERHEAD_BYTES > topic.max_message_bytes:
                 raise too_large()
         messages = [producing.Message(record.value, record.key, partition=0) for record in new]
         try:
-            producing.produce(services, TOPIC, messages)
+            producing.produce(services, SCHEMAS_TOPIC, messages)
         except (OperationError, OSError) as error:
             raise RegistryError(
                 500, f"Register schema operation failed while writing to the store: {error}", 50001

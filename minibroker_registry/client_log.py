@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.internal_topics import SCHEMAS_TOPIC
 from minibroker_protocol.messages.topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -13,7 +14,7 @@ from minibroker_protocol.messages.topics import (
     CreateTopicsResponse,
 )
 from minibroker_registry.errors import RegistryError, too_large
-from minibroker_registry.records import TOPIC, Record
+from minibroker_registry.records import Record
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import EARLIEST, LATEST, list_offsets_at
 from minibroker_tools.client.producer import Outgoing, Producer
@@ -41,7 +42,7 @@ class ClientLog:
     """
 
     def __init__(
-        self, bootstrap: str, properties: Mapping[str, str], topic: str = TOPIC, replication_factor: int = 1
+        self, bootstrap: str, properties: Mapping[str, str], topic: str = SCHEMAS_TOPIC, replication_factor: int = 1
     ) -> None:
         self._settings = Settings(bootstrap, properties)
         self._topic = topic

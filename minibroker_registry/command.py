@@ -11,10 +11,10 @@ from minibroker.config.addresses import parse_address
 from minibroker.config.properties import parse_properties
 from minibroker.security.settings import ListenerSettings
 from minibroker_container import health
+from minibroker_protocol.internal_topics import SCHEMAS_TOPIC
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_registry.client_log import ClientLog
 from minibroker_registry.compatibility import LEVELS
-from minibroker_registry.records import TOPIC
 from minibroker_registry.server import RegistryServer
 from minibroker_storage.installation_hints import missing
 from minibroker_tools.failures import ToolError
@@ -57,7 +57,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     option("--compatibility", default="BACKWARD", choices=LEVELS, metavar="LEVEL", help="default level (BACKWARD)")
     option("--token", metavar="TEXT", help="bearer token, or USER:PASSWORD, that clients must send")
-    option("--topic", default=TOPIC, metavar="NAME", help=f"the topic (default {TOPIC})")
+    option("--topic", default=SCHEMAS_TOPIC, metavar="NAME", help=f"the topic (default {SCHEMAS_TOPIC})")
     option("--replication-factor", type=int, default=1, metavar="N", help="that of a new topic (default 1)")
     parser.set_defaults(run=_run)
 

@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 from minibroker_registry import subjects
 from minibroker_registry.schema import Reference
 
-TOPIC: Final = "_schemas"
 CONFLUENT_VERSION: Final = "confluent:version"
 """The property of metadata that has the number of a version, if the client has given it."""
 Metadata = Mapping[str, Any]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from io import TextIOWrapper
 from typing import Any, Final, TextIO
 
+from minibroker_protocol.internal_topics import SCHEMAS_TOPIC
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.records.record import Record
 from minibroker_storage.dump import decoders, find
@@ -179,7 +180,7 @@ def _schema_decoder(location: str, files: Sequence[str]) -> Callable[[Record], d
 
 def _topic_source(paths: Sequence[str]) -> "values.TopicSource":
     """Return the schemas in the first topic `_schemas` in or beside these paths, or in the directory above."""
-    name = f"{records.TOPIC}-0"
+    name = f"{SCHEMAS_TOPIC}-0"
     places = [os.path.normpath(os.path.join(path, above, name)) for path in paths for above in ("", "..", "../..")]
     place = next(filter(os.path.isdir, places), None)
     if place is None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from minibroker.cluster.core import Core
+from minibroker_protocol.internal_topics import SCHEMAS_TOPIC
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.steps import Steps, drain
@@ -38,7 +39,7 @@ class SchemaReader:
         """
         while True:
             self._core.writes.commit()
-            topic = self._core.topics.get(records.TOPIC)
+            topic = self._core.topics.get(SCHEMAS_TOPIC)
             log = None if topic is None else topic.partitions[0].log
             start, end = (0, 0) if log is None else (log.log_start_offset, log.last_stable_offset)
             is_new = log is not self._log or start != self._start or end < self._position

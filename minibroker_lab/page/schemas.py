@@ -10,6 +10,7 @@ from minibroker.operations.waiting import run_in_slices
 from minibroker.server.schema_topic import SchemaReader
 from minibroker_protocol.fields.record_places import headers_of
 from minibroker_protocol.fields.tree import RECORD, Node
+from minibroker_protocol.internal_topics import SCHEMAS_TOPIC
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from minibroker_registry.records import Record
     from minibroker_registry.values import TopicSource
 
-_TOPIC: Final = "_schemas"
 _MAX_CHARACTERS: Final = 2000
 
 
@@ -48,7 +48,7 @@ class PageSchemas:
 
     async def _read(self, broker: AsyncOperations) -> tuple[bool, list[Record]] | None:
         services = broker.services
-        if self._reader is None and services.core.topics.get(_TOPIC) is None:
+        if self._reader is None and services.core.topics.get(SCHEMAS_TOPIC) is None:
             return None
         self._reader = self._reader or SchemaReader(services.core)
         return await run_in_slices(services, self._reader.read())

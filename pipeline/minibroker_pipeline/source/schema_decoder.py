@@ -16,8 +16,9 @@ from minibroker_pipeline.source.options import DECODED_COLUMN, FROM_TOPIC, UNDEC
 from minibroker_pipeline.source.planning import OffsetInterval, QueryLogs
 from minibroker_pipeline.source.reading import read_ranges
 from minibroker_pipeline.source.schema_types import fit_value, is_fitting, read_value, type_of
+from minibroker_protocol.internal_topics import SCHEMAS_TOPIC
 from minibroker_protocol.lazy_imports import lazy
-from minibroker_registry.records import TOPIC, Record
+from minibroker_registry.records import Record
 from minibroker_registry.schema import Parsed
 from minibroker_registry.values import SchemaSource, TopicSource, UndecodableError, Values
 
@@ -134,7 +135,7 @@ def _latest_ids(options: SourceOptions, source: SchemaSource) -> dict[str, int]:
 
 def _topic_reader(options: SourceOptions) -> Callable[[], tuple[bool, list[Record]]]:
     """Return a function that reads the new records of the topic `_schemas` in the query's directories."""
-    own = replace(options, topics=(TOPIC,), topics_pattern="", assignment=None, mode="failfast")
+    own = replace(options, topics=(SCHEMAS_TOPIC,), topics_pattern="", assignment=None, mode="failfast")
     logs, start = QueryLogs(own), 0
 
     def read() -> tuple[bool, list[Record]]:
