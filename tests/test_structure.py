@@ -96,6 +96,21 @@ def test_an_import_in_a_function_defers_a_module() -> None:
     assert list(_needless(modules_of_product())) == []
 
 
+def test_lazy_blocks_import_whole_modules() -> None:
+    """A name in a module would load it immediately."""
+    modules = modules_of_product()
+    blocks = [
+        (name, path, block)
+        for name, path in modules.items()
+        for block in ast.walk(tree_of(path))
+        if isinstance(block, ast.With) and ast.unparse(block.items[0]) == "lazy"
+    ]
+    assert blocks
+    for name, path, block in blocks:
+        ours = {imported for imported in imported_names(name, path, block.body) if imported.startswith("minibroker")}
+        assert ours <= modules.keys(), name
+
+
 def test_the_core_does_not_grow(harness: Harness) -> None:
     """New modules belong to `Services`, or to a part of the core."""
     public = {name for name in (*vars(harness.core), *vars(Core)) if not name.startswith("_")} - {"close", "close_logs"}

@@ -28,8 +28,7 @@ from minibroker_tools.failures import ApiError, ToolError
 from minibroker_tools.output import compact_json
 
 with lazy:
-    from minibroker_registry.http_source import HttpSource
-    from minibroker_registry.values import Values
+    from minibroker_registry import http_source, values
 
 _TOKEN: Final = re.compile(r"%(.)", re.DOTALL)
 _TIMESTAMP_KINDS: Final = {TimestampType.CREATE_TIME: "create", TimestampType.LOG_APPEND_TIME: "logappend"}
@@ -222,7 +221,8 @@ class _AvroDecoder:
         self._continues = options.has("E")
         try:
             if self.parts:
-                self._values = Values(HttpSource(options.text("r") or properties[REGISTRY_URL]))
+                source = http_source.HttpSource(options.text("r") or properties[REGISTRY_URL])
+                self._values = values.Values(source)
         except ValueError as error:
             raise ToolError(f"% ERROR: -r: {error}") from None
 

@@ -3,11 +3,8 @@
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from minibroker.config import ConfigError
 from minibroker.config.documents import parse_json
-from minibroker_protocol.lazy_imports import lazy
-
-with lazy:
-    from minibroker.config import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
