@@ -20,7 +20,7 @@ from minibroker_protocol.records.varint import decode_varint, encode_varint
 from minibroker_registry.protobuf_compatibility import find_incompatibilities
 from minibroker_registry.protobuf_descriptor_reader import read_descriptor
 from minibroker_registry.protobuf_descriptors import build_descriptor, build_pool
-from minibroker_registry.protobuf_elements import File, Message, join_name, only
+from minibroker_registry.protobuf_elements import Element, File, join_name
 from minibroker_registry.protobuf_names import Names, normalize
 from minibroker_registry.protobuf_printer import file_text
 from minibroker_registry.protobuf_text import parse_file
@@ -235,10 +235,10 @@ class ProtobufSchema(Parsed):
     def _messages(self) -> dict[tuple[int, ...], str]:
         """The full names of the messages by indexes: those of the messages around it, and its own."""
         names: dict[tuple[int, ...], str] = {}
-        todo: list[tuple[tuple[int, ...], str, File | Message]] = [((), self._file.package, self._file)]
+        todo: list[tuple[tuple[int, ...], str, Element]] = [((), self._file.name, self._file)]
         while todo:
             indexes, scope, element = todo.pop()
-            for index, message in enumerate(only(Message, element.members)):
+            for index, message in enumerate(element.only("message")):
                 name = names[(*indexes, index)] = join_name(scope, message.name)
                 todo.append(((*indexes, index), name, message))
         return names
@@ -249,7 +249,7 @@ class ProtobufSchema(Parsed):
         Raises:
             ValueError: the schema has no such message.
         """
-        wanted = (name, join_name(self._file.package, name)) if name else (self._messages.get((0,)),)
+        wanted = (name, join_name(self._file.name, name)) if name else (self._messages.get((0,)),)
         for indexes, full_name in self._messages.items():
             if full_name in wanted:
                 return indexes, full_name

@@ -4,10 +4,9 @@ Messages are compared by name and fields by number; groups are not compared. Dif
 accepts are not noted. A text has the place of the reader's role, `%s`, and then that of the writer's.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
-from minibroker_registry.protobuf_elements import Enum, Field, Message, OneOf, join_name, map_types, only
+from minibroker_registry.protobuf_elements import Element, join_name, map_types
 from minibroker_registry.protobuf_names import SCALARS, Names, Type
 
 _INTEGER: Final = "varint"
@@ -40,9 +39,9 @@ _PROBLEMS: Final = {
 def find_incompatibilities(writer: Names, reader: Names) -> list[str]:
     """Return why a reader's schema cannot read what a writer's schema has written, one text for each reason."""
     comparison = _Comparison(writer, reader)
-    if writer.own.package != reader.own.package:
+    if writer.own.name != reader.own.name:
         comparison.add("PACKAGE_CHANGED", "")
-    comparison.types(writer.own.members, reader.own.members, "")
+    comparison.types(writer.own, reader.own, "")
     comparison.imported()
     return comparison.differences
 
@@ -53,7 +52,7 @@ class _Comparison:
     def __init__(self, writer: Names, reader: Names) -> None:
         self.writer = writer
         self.reader = reader
-        self.packages = writer.own.package, reader.own.package
+        self.packages = writer.own.name, reader.own.name
         self.differences: list[str] = []
         self.pairs: dict[tuple[str, str], tuple[Type, Type]] = {}
         """Messages that fields of both schemas have as their types, unless both schemas define them themselves."""
@@ -63,10 +62,10 @@ class _Comparison:
         problem = _PROBLEMS[kind].format(f"'#/{path.replace('.', '/')}'")
         self.differences.append(f'{{errorType:"{kind}", description:"{problem}"}}')
 
-    def types(self, writer: Iterable[object], reader: Iterable[object], path: str) -> None:
-        """Compare the messages among the members of a file or a message."""
-        messages = {message.name: message for message in only(Message, reader)}
-        for old in only(Message, writer):
+    def types(self, writer: Element, reader: Element, path: str) -> None:
+        """Compare the messages in a file or a message."""
+        messages = {message.name: message for message in reader.only("message")}
+        for old in writer.only("message"):
             new = messages.get(old.name)
             inner = join_name(path, old.name)
             if new is not None:
@@ -74,11 +73,11 @@ class _Comparison:
             elif old.map_entry() is None:
                 self.add("MESSAGE_REMOVED", inner)
 
-    def message(self, writer: Message, reader: Message, path: str) -> None:
+    def message(self, writer: Element, reader: Element, path: str) -> None:
         """Compare two messages of one name."""
         old_fields, old_one_ofs = _by_tag(writer)
         new_fields, new_one_ofs = _by_tag(reader)
-        one_ofs = only(OneOf, reader.members)
+        one_ofs = reader.only("oneof")
         for one_of in one_ofs:
             self.one_of(one_of, old_fields, old_one_ofs, path)
         remaining = {one_of.name for one_of in one_ofs} | {old_one_ofs.get(tag) for tag in new_fields}
@@ -96,11 +95,11 @@ class _Comparison:
                     self.add("ONEOF_FIELD_REMOVED", inner)
             elif old.label == "required":
                 self.add("REQUIRED_FIELD_REMOVED", inner)
-        self.types(writer.members, reader.members, path)
+        self.types(writer, reader, path)
 
-    def one_of(self, one_of: OneOf, old_fields: dict[int, Field], old_one_ofs: dict[int, str], path: str) -> None:
+    def one_of(self, one_of: Element, old_fields: dict[int, Element], old_one_ofs: dict[int, str], path: str) -> None:
         """Check that fields in a oneof have not been independent of one another."""
-        tags = [field.tag for field in one_of.fields if field.tag in old_fields]
+        tags = [field.number for field in one_of.members if field.number in old_fields]
         origins = {old_one_ofs.get(tag, tag) for tag in tags}
         if len(origins) < 2:  # noqa: PLR2004 - more than one
             return
@@ -109,7 +108,7 @@ class _Comparison:
         else:
             self.add("FIELD_MOVED_TO_EXISTING_ONEOF", f"{path}.{one_of.name}")
 
-    def field(self, writer: Field, reader: Field, scope: str, path: str) -> None:
+    def field(self, writer: Element, reader: Element, scope: str, path: str) -> None:
         """Compare two fields of one number."""
         if self.field_type(writer.type, reader.type, scope, path):
             labels = {writer.label, reader.label}
@@ -121,8 +120,8 @@ class _Comparison:
         """Compare the types of two fields, and return whether both are scalars of one kind."""
         old = None if writer in SCALARS else self.writer.find(writer, join_name(self.packages[0], scope))
         new = None if reader in SCALARS else self.reader.find(reader, join_name(self.packages[1], scope))
-        old_map = None if in_map else (old.map_entry() if old else None) or map_types(writer)
-        new_map = None if in_map else (new.map_entry() if new else None) or map_types(reader)
+        old_map = None if in_map else (old.element.map_entry() if old else None) or map_types(writer)
+        new_map = None if in_map else (new.element.map_entry() if new else None) or map_types(reader)
         old_kind, new_kind = _scalar_kind(writer, old), _scalar_kind(reader, new)
         if old_map and new_map:
             for old_part, new_part in zip(old_map, new_map, strict=True):
@@ -149,18 +148,18 @@ class _Comparison:
             for old, new in list(self.pairs.values())[done:]:
                 done += 1
                 self.packages = old.package, new.package
-                if isinstance(old.element, Message) and isinstance(new.element, Message):
+                if old.element.kind == new.element.kind == "message":
                     self.message(old.element, new.element, old.local_name)
 
 
-def _by_tag(message: Message) -> tuple[dict[int, Field], dict[int, str]]:
+def _by_tag(message: Element) -> tuple[dict[int, Element], dict[int, str]]:
     """Return the fields of a message by number, and the names of the oneofs that have some of them."""
-    fields = [(field, one_of) for field, one_of in message.fields() if field.group is None]
-    return {field.tag: field for field, _ in fields}, {field.tag: one_of for field, one_of in fields if one_of}
+    fields = [(field, one_of) for field, one_of in message.fields() if field.kind == "field"]
+    return {field.number: field for field, _ in fields}, {field.number: one_of for field, one_of in fields if one_of}
 
 
 def _scalar_kind(written: str, found: Type | None) -> str | None:
     """Return how values of a type are written, or None for messages and maps."""
     if found is not None:
-        return _INTEGER if isinstance(found.element, Enum) else None
+        return _INTEGER if found.element.kind == "enum" else None
     return _SCALAR_KINDS.get(written)

@@ -7,8 +7,7 @@ from google.protobuf import descriptor_pb2 as pb
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message as ProtobufMessage
 
-from minibroker_registry import protobuf_elements as elements
-from minibroker_registry.protobuf_elements import Value, Word
+from minibroker_registry.protobuf_elements import Element, File, Option, Range, Value, Word
 from minibroker_registry.protobuf_tokens import unescape
 from minibroker_registry.schema import InvalidSchemaError
 
@@ -24,7 +23,7 @@ _OPTION_ORDER: Final = {
 """Where Confluent's registry prints options. All others are in the order of their numbers."""
 
 
-def read_descriptor(proto: pb.FileDescriptorProto) -> elements.File:
+def read_descriptor(proto: pb.FileDescriptorProto) -> File:
     """Return the elements of a descriptor, as Confluent's registry reads it.
 
     Type names are full, maps have their entry messages, and a file of an edition has no syntax.
@@ -35,17 +34,17 @@ def read_descriptor(proto: pb.FileDescriptorProto) -> elements.File:
     _check_size(proto)
     reader = _Reader(is_proto3=proto.syntax == "proto3")
     kinds = dict.fromkeys(proto.weak_dependency, "weak") | dict.fromkeys(proto.public_dependency, "public")
-    return elements.File(
-        proto.syntax if proto.syntax in ("proto2", "proto3") else "",
-        proto.package,
-        [(kinds.get(index, ""), path) for index, path in enumerate(proto.dependency)],
-        _options_of(proto),
-        [
+    return File(
+        name=proto.package,
+        syntax=proto.syntax if proto.syntax in ("proto2", "proto3") else "",
+        imports=[(kinds.get(index, ""), path) for index, path in enumerate(proto.dependency)],
+        options=_options_of(proto),
+        members=[
             *(reader.message(message) for message in proto.message_type),
             *(_read_enum(enum) for enum in proto.enum_type),
             *reader.extends(proto.extension),
+            *(_read_service(service) for service in proto.service),
         ],
-        [_read_service(service) for service in proto.service],
     )
 
 
@@ -74,35 +73,33 @@ class _Reader:
     def __init__(self, *, is_proto3: bool) -> None:
         self.is_proto3 = is_proto3
 
-    def message(self, proto: pb.DescriptorProto) -> elements.Message:
-        one_ofs = [elements.OneOf(one_of.name, [], _options_of(one_of)) for one_of in proto.oneof_decl]
-        fields: list[elements.Field] = []
+    def message(self, proto: pb.DescriptorProto) -> Element:
+        one_ofs = [Element("oneof", one_of.name, options=_options_of(one_of)) for one_of in proto.oneof_decl]
+        fields: list[Element] = []
         nested = {message.name: message for message in proto.nested_type}
         for field in proto.field:
             in_one_of = field.HasField("oneof_index") and not field.proto3_optional
             element = self.field(field, is_in_one_of=in_one_of)
             group = field.type_name.rpartition(".")[2]
             if field.type == pb.FieldDescriptorProto.TYPE_GROUP and group in nested:
-                element.type, element.name, element.group = "group", group, self.message(nested.pop(group))
-            (one_ofs[field.oneof_index].fields if in_one_of else fields).append(element)
-        return elements.Message(
-            proto.name,
-            [
-                *fields,
-                *(one_of for one_of in one_ofs if one_of.fields),
-                *self.extends(proto.extension),
-                *(self.message(message) for message in nested.values()),
-                *(_read_enum(enum) for enum in proto.enum_type),
-            ],
-            _options_of(proto),
-            _read_reserved(proto, beyond=1),
-            [
-                elements.Extensions([_read_range(values.start, values.end - 1)], _options_of(values))
+                element.kind, element.type, element.name = "group", "group", group
+                element.members = [self.message(nested.pop(group))]
+            (one_ofs[field.oneof_index].members if in_one_of else fields).append(element)
+        members = [
+            *fields,
+            *(one_of for one_of in one_ofs if one_of.members),
+            *self.extends(proto.extension),
+            *(self.message(message) for message in nested.values()),
+            *(_read_enum(enum) for enum in proto.enum_type),
+            *_read_reserved(proto, beyond=1),
+            *(
+                Element("extensions", ranges=[_read_range(values.start, values.end - 1)], options=_options_of(values))
                 for values in proto.extension_range
-            ],
-        )
+            ),
+        ]
+        return Element("message", proto.name, members=members, options=_options_of(proto))
 
-    def field(self, proto: pb.FieldDescriptorProto, *, is_in_one_of: bool) -> elements.Field:
+    def field(self, proto: pb.FieldDescriptorProto, *, is_in_one_of: bool) -> Element:
         label = pb.FieldDescriptorProto.Label.Name(proto.label)[len("LABEL_") :].lower()
         if is_in_one_of or (self.is_proto3 and label != "repeated" and not proto.proto3_optional):
             label = ""
@@ -110,51 +107,57 @@ class _Reader:
         options = _options_of(proto)
         if proto.HasField("default_value") and not self.is_proto3:
             default = proto.default_value if written == "string" else Word(proto.default_value)
-            options.append(elements.Option("default", unescape(default) if written == "bytes" else default))
+            options.append(Option("default", unescape(default) if written == "bytes" else default))
         if proto.HasField("json_name"):
-            options.append(elements.Option("json_name", proto.json_name))
-        return elements.Field(proto.name, written, proto.number, label, options)
+            options.append(Option("json_name", proto.json_name))
+        return Element("field", proto.name, written, proto.number, label, options)
 
-    def extends(self, fields: Iterable[pb.FieldDescriptorProto]) -> list[elements.Extend]:
-        extends: dict[str, list[elements.Field]] = {}
+    def extends(self, fields: Iterable[pb.FieldDescriptorProto]) -> Iterable[Element]:
+        extends: dict[str, Element] = {}
         for field in fields:
-            extends.setdefault(field.extendee, []).append(self.field(field, is_in_one_of=False))
-        return [elements.Extend(extendee, added) for extendee, added in extends.items()]
+            extend = extends.setdefault(field.extendee, Element("extend", field.extendee))
+            extend.members.append(self.field(field, is_in_one_of=False))
+        return extends.values()
 
 
-def _read_enum(proto: pb.EnumDescriptorProto) -> elements.Enum:
-    return elements.Enum(
-        proto.name,
-        [elements.Constant(value.name, value.number, _options_of(value)) for value in proto.value],
-        _options_of(proto),
-        _read_reserved(proto, beyond=0),
-    )
-
-
-def _read_service(proto: pb.ServiceDescriptorProto) -> elements.Service:
-    rpcs = [
-        elements.Rpc(m.name, m.input_type, m.output_type, m.client_streaming, m.server_streaming, _options_of(m))
-        for m in proto.method
+def _read_enum(proto: pb.EnumDescriptorProto) -> Element:
+    members = [
+        Element("constant", value.name, number=value.number, options=_options_of(value)) for value in proto.value
     ]
-    return elements.Service(proto.name, rpcs, _options_of(proto))
+    members += _read_reserved(proto, beyond=0)
+    return Element("enum", proto.name, members=members, options=_options_of(proto))
 
 
-def _read_reserved(proto: pb.DescriptorProto | pb.EnumDescriptorProto, beyond: int) -> list[list[elements.Range | str]]:
-    ranges: list[elements.Range | str] = [_read_range(r.start, r.end - beyond) for r in proto.reserved_range]
-    return [[value] for value in (*ranges, *proto.reserved_name)]
+def _read_service(proto: pb.ServiceDescriptorProto) -> Element:
+    rpcs = [
+        Element(
+            "rpc",
+            method.name,
+            f"stream {method.input_type}" if method.client_streaming else method.input_type,
+            returns=f"stream {method.output_type}" if method.server_streaming else method.output_type,
+            options=_options_of(method),
+        )
+        for method in proto.method
+    ]
+    return Element("service", proto.name, members=rpcs, options=_options_of(proto))
 
 
-def _read_range(first: int, last: int) -> elements.Range:
+def _read_reserved(proto: pb.DescriptorProto | pb.EnumDescriptorProto, beyond: int) -> list[Element]:
+    ranges: list[Range | str] = [_read_range(r.start, r.end - beyond) for r in proto.reserved_range]
+    return [Element("reserved", ranges=[value]) for value in (*ranges, *proto.reserved_name)]
+
+
+def _read_range(first: int, last: int) -> Range:
     return (first,) if first == last else (first, last)
 
 
-def _options_of(proto: Any) -> list[elements.Option]:
+def _options_of(proto: Any) -> list[Option]:
     """Return the options of an element of a descriptor. Unknown extensions are left out."""
-    options: list[elements.Option] = []
+    options: list[Option] = []
     for field, value in sorted(proto.options.ListFields(), key=_option_order):
         name = field.full_name if field.is_extension else field.name
         values = value if field.is_repeated else [value]
-        options.extend(elements.Option(name, _read_value(field, element), field.is_extension) for element in values)
+        options.extend(Option(name, _read_value(field, element), field.is_extension) for element in values)
     return options
 
 

@@ -1,20 +1,16 @@
 """Protobuf schemas as descriptors, which the runtime decodes with and which clients register."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from google.protobuf import descriptor_pb2 as pb
 from google.protobuf import message_factory, text_encoding, text_format
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message as ProtobufMessage
 
-from minibroker_registry import protobuf_elements as elements
-from minibroker_registry.protobuf_elements import Value, Word, join_name, map_types
+from minibroker_registry.protobuf_elements import Element, Option, Value, Word, join_name, map_types
 from minibroker_registry.protobuf_names import SCALARS, Names, decimal
 from minibroker_registry.protobuf_printer import value_text
-
-if TYPE_CHECKING:
-    from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
 
 _LABELS: Final = {
     "": pb.FieldDescriptorProto.LABEL_OPTIONAL,
@@ -24,23 +20,20 @@ _LABELS: Final = {
 }
 
 
-_Messages: TypeAlias = "RepeatedCompositeFieldContainer[pb.DescriptorProto]"
-
-
 class _Builder:
-    """The state of one build_descriptor() call."""
+    """The state of one build_descriptor() call. The argument `scope` is the full name of what contains an element."""
 
     def __init__(self, names: Names) -> None:
         self.names = names
         self.is_proto3 = names.own.syntax == "proto3"
-        self.custom: list[tuple[ProtobufMessage, elements.Option, str]] = []
+        self.custom: list[tuple[ProtobufMessage, Option, str]] = []
 
-    def file(self, proto: pb.FileDescriptorProto, paths: Sequence[str]) -> None:
+    def file(self, proto: pb.FileDescriptorProto, paths: Iterable[str]) -> None:
         own = self.names.own
         if own.syntax == "proto3":
             proto.syntax = own.syntax
-        if own.package:
-            proto.package = own.package
+        if own.name:
+            proto.package = own.name
         for kind, path in own.imports:
             if path not in paths or path in proto.dependency:
                 continue
@@ -49,53 +42,75 @@ class _Builder:
             elif kind == "weak":
                 proto.weak_dependency.append(len(proto.dependency))
             proto.dependency.append(path)
-        self.members(own.members, proto, own.package)
-        for service in own.services:
-            self.service(service, proto.service.add(), own.package)
-        self.options(proto, own.options, own.package)
+        self.members(own, proto, own.name)
 
-    def members(
-        self, members: Iterable[object], proto: pb.FileDescriptorProto | pb.DescriptorProto, scope: str
-    ) -> None:
-        """Add the members of a file or a message, whose full name is the scope."""
-        nested = proto.message_type if isinstance(proto, pb.FileDescriptorProto) else proto.nested_type
-        for member in members:
-            if isinstance(member, elements.Message):
-                self.message(member, nested.add(), scope)
-            elif isinstance(member, elements.Enum):
-                self.enum(member, proto.enum_type.add(), scope)
-            elif isinstance(member, elements.Extend):
-                extendee = "." + self.names.resolve(member.name, scope, f"extend {member.name}").name
-                for field in member.fields:
-                    self.field(field, proto.extension.add(extendee=extendee), nested, scope)
-            elif isinstance(proto, pb.DescriptorProto) and isinstance(member, elements.Field):
-                self.field(member, proto.field.add(), nested, scope)
-            elif isinstance(proto, pb.DescriptorProto) and isinstance(member, elements.OneOf):
-                index = len(proto.oneof_decl)
-                self.options(proto.oneof_decl.add(name=member.name), member.options, scope)
-                for field in member.fields:
-                    self.field(field, proto.field.add(oneof_index=index), nested, scope)
+    def block(self, block: Element, proto: Any, scope: str) -> None:
+        """Set the descriptor of a message, an enum or a service."""
+        proto.name = block.name
+        self.members(block, proto, join_name(scope, block.name) if block.kind == "message" else scope)
+        if block.kind == "message":
+            _add_own_one_ofs(proto)
 
-    def message(self, message: elements.Message, proto: pb.DescriptorProto, scope: str) -> None:
-        scope = join_name(scope, message.name)
-        proto.name = message.name
-        self.members(message.members, proto, scope)
-        _add_own_one_ofs(proto)
-        _add_reserved(proto, message.reserved, beyond=1)
-        for extensions in message.extensions:
-            for values in extensions.ranges:
-                self.options(proto.extension_range.add(start=values[0], end=values[-1] + 1), extensions.options, scope)
-        self.options(proto, message.options, scope)
+    def members(self, block: Element, proto: Any, scope: str) -> None:
+        """Add the members and the options of a file, a message, an enum or a service to its descriptor."""
+        nested: Any = getattr(proto, "message_type" if block.kind == "file" else "nested_type", None)
+        for member in block.members:
+            match member.kind:
+                case "message":
+                    self.block(member, nested.add(), scope)
+                case "enum":
+                    self.block(member, proto.enum_type.add(), scope)
+                case "service":
+                    self.block(member, proto.service.add(), scope)
+                case "extend":
+                    extendee = self.full_name(member.name, scope, f"extend {member.name}")
+                    for field in member.members:
+                        self.field(field, proto.extension.add(extendee=extendee), nested, scope)
+                case "oneof":
+                    index = len(proto.oneof_decl)
+                    self.options(proto.oneof_decl.add(name=member.name), member.options, scope)
+                    for field in member.members:
+                        self.field(field, proto.field.add(oneof_index=index), nested, scope)
+                case "constant":
+                    self.options(proto.value.add(name=member.name, number=member.number), member.options, scope)
+                case "rpc":
+                    self.rpc(member, proto.method.add(name=member.name), scope, join_name(scope, block.name))
+                case "reserved" | "extensions":
+                    self.ranges(member, proto, scope, beyond=block.kind == "message")
+                case _:
+                    self.field(member, proto.field.add(), nested, scope)
+        self.options(proto, block.options, scope)
 
-    def field(self, field: elements.Field, proto: pb.FieldDescriptorProto, nested: "_Messages", scope: str) -> None:
-        proto.name, proto.number, proto.label = field.name, field.tag, _LABELS[field.label]
+    def ranges(self, element: Element, proto: Any, scope: str, *, beyond: int) -> None:
+        """Add reserved names and numbers, or ranges of extensions. In a message they end one number beyond the last."""
+        ranges = proto.reserved_range if element.kind == "reserved" else proto.extension_range
+        for values in element.ranges:
+            if isinstance(values, str):
+                proto.reserved_name.append(values)
+            else:
+                self.options(ranges.add(start=values[0], end=values[-1] + beyond), element.options, scope)
+
+    def rpc(self, rpc: Element, proto: pb.MethodDescriptorProto, scope: str, user: str) -> None:
+        proto.input_type = self.full_name(rpc.type.removeprefix("stream "), scope, user)
+        proto.output_type = self.full_name(rpc.returns.removeprefix("stream "), scope, user)
+        if rpc.type.startswith("stream "):
+            proto.client_streaming = True
+        if rpc.returns.startswith("stream "):
+            proto.server_streaming = True
+        self.options(proto, rpc.options, scope)
+
+    def full_name(self, name: str, scope: str, user: str) -> str:
+        return "." + self.names.resolve(name, scope, user).name
+
+    def field(self, field: Element, proto: pb.FieldDescriptorProto, nested: Any, scope: str) -> None:
+        proto.name, proto.number, proto.label = field.name, field.number, _LABELS[field.label]
         if self.is_proto3 and field.label == "optional":
             proto.proto3_optional = True
         types = map_types(field.type)
-        if field.group is not None:
+        if field.kind == "group":
             proto.name = field.name.lower()
-            proto.type, proto.type_name = pb.FieldDescriptorProto.TYPE_GROUP, "." + join_name(scope, field.group.name)
-            self.message(field.group, nested.add(), scope)
+            proto.type, proto.type_name = pb.FieldDescriptorProto.TYPE_GROUP, "." + join_name(scope, field.name)
+            self.block(field.members[0], nested.add(), scope)
         elif types is not None:
             entry = nested.add()
             entry.name, entry.options.map_entry = _map_entry_name(field.name), True
@@ -119,32 +134,11 @@ class _Builder:
             proto.type = pb.FieldDescriptorProto.Type.Value(f"TYPE_{written.upper()}")
             return
         found = self.names.resolve(written, scope, join_name(scope, proto.name))
-        is_enum = isinstance(found.element, elements.Enum)
+        is_enum = found.element.kind == "enum"
         proto.type = pb.FieldDescriptorProto.TYPE_ENUM if is_enum else pb.FieldDescriptorProto.TYPE_MESSAGE
         proto.type_name = "." + found.name
 
-    def enum(self, enum: elements.Enum, proto: pb.EnumDescriptorProto, scope: str) -> None:
-        proto.name = enum.name
-        for constant in enum.constants:
-            self.options(proto.value.add(name=constant.name, number=constant.number), constant.options, scope)
-        _add_reserved(proto, enum.reserved, beyond=0)
-        self.options(proto, enum.options, scope)
-
-    def service(self, service: elements.Service, proto: pb.ServiceDescriptorProto, scope: str) -> None:
-        proto.name = service.name
-        user = join_name(scope, service.name)
-        for rpc in service.rpcs:
-            method = proto.method.add(name=rpc.name)
-            method.input_type = "." + self.names.resolve(rpc.request, scope, user).name
-            method.output_type = "." + self.names.resolve(rpc.response, scope, user).name
-            if rpc.streams_request:
-                method.client_streaming = True
-            if rpc.streams_response:
-                method.server_streaming = True
-            self.options(method, rpc.options, scope)
-        self.options(proto, service.options, scope)
-
-    def options(self, proto: Any, options: Iterable[elements.Option], scope: str) -> None:
+    def options(self, proto: Any, options: Iterable[Option], scope: str) -> None:
         """Set the options of an element. Custom ones wait until all elements are there."""
         for option in options:
             if option.parenthesized:
@@ -208,20 +202,6 @@ def _add_own_one_ofs(proto: pb.DescriptorProto) -> None:
         proto.oneof_decl.add(name=name)
 
 
-def _add_reserved(
-    proto: pb.DescriptorProto | pb.EnumDescriptorProto,
-    statements: Iterable[Iterable[elements.Range | str]],
-    beyond: int,
-) -> None:
-    """Add reserved names and numbers. Ranges of messages end one number beyond the last."""
-    for statement in statements:
-        for values in statement:
-            if isinstance(values, str):
-                proto.reserved_name.append(values)
-            else:
-                proto.reserved_range.add(start=values[0], end=values[-1] + beyond)
-
-
 def _map_entry_name(field: str) -> str:
     """Return the name of the message that protoc makes for a map's entries."""
     return "".join(part[:1].upper() + part[1:] for part in field.split("_")) + "Entry"
@@ -261,7 +241,7 @@ def _set_option(options: ProtobufMessage, name: str, value: Value, pool: Descrip
 
 def _text_format(name: str, value: Value) -> str:
     """Return a field in the text format."""
-    if isinstance(value, elements.Option):
+    if isinstance(value, Option):
         inner = f"[{value.name}]" if value.parenthesized else value.name
         return f"{name} {{{_text_format(inner, value.value)}}}"
     return f"{name}: {value_text(value)} "

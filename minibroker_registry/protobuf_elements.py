@@ -4,13 +4,11 @@ They keep what the stored text needs and what descriptors lose: type names as wr
 numbers in the base that they were written in.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias, TypeVar
-
-_T = TypeVar("_T")
+from typing import Final, TypeAlias
 
 MAX_TAG: Final = 536_870_911
+FIELDS: Final = ("field", "group")
 ESCAPES: Final = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
 """The letters of escapes in strings, and their characters."""
 
@@ -43,129 +41,59 @@ class Option:
 
 
 @dataclass(slots=True)
-class Field:
-    """A field. A group is a field of type `group` with a message of its own; its label is "" if it has none.
+class Element:
+    """A statement, and what it has in braces.
 
-    The last options are `default` and `json_name`, if they are given (`special`).
+    Attributes:
+        kind: `message`, `enum`, `oneof`, `extend`, `service`, `rpc`, `field`, `group`, `constant`, `reserved` or
+            `extensions`. A group is a field whose only member is its message.
+        name: Its name, or for `extend` the name of the message that gets the fields.
+        type: The type of a field, or of the request of an rpc, as it is written.
+        number: The number of a field or a constant.
+        label: The label of a field, or "".
+        options: The options. The last ones of a field are `default` and `json_name`, if they are given (`special`).
+        members: What stands in braces besides options, in the order of the text.
+        ranges: The numbers and names of `reserved` or `extensions`.
+        returns: The type of the response of an rpc.
     """
 
-    name: str
-    type: str
-    tag: int
+    kind: str
+    name: str = ""
+    type: str = ""
+    number: int = 0
     label: str = ""
     options: list[Option] = field(default_factory=list[Option])
-    group: "Message | None" = None
+    members: "list[Element]" = field(default_factory=list["Element"])
+    ranges: list[Range | str] = field(default_factory=list[Range | str])
+    returns: str = ""
 
+    def only(self, *kinds: str) -> "list[Element]":
+        """Return the members of some kinds, in their order."""
+        return [member for member in self.members if member.kind in kinds]
 
-@dataclass(slots=True)
-class OneOf:
-    """A oneof of a message."""
-
-    name: str
-    fields: list[Field] = field(default_factory=list[Field])
-    options: list[Option] = field(default_factory=list[Option])
-
-
-@dataclass(slots=True)
-class Extensions:
-    """A statement of ranges for extensions."""
-
-    ranges: list[Range]
-    options: list[Option]
-
-
-@dataclass(slots=True)
-class Constant:
-    """A constant of an enum."""
-
-    name: str
-    number: int
-    options: list[Option] = field(default_factory=list[Option])
-
-
-@dataclass(slots=True)
-class Enum:
-    """An enum. Each element of `reserved` is one statement."""
-
-    name: str
-    constants: list[Constant] = field(default_factory=list[Constant])
-    options: list[Option] = field(default_factory=list[Option])
-    reserved: list[list[Range | str]] = field(default_factory=list[list[Range | str]])
-
-
-@dataclass(slots=True)
-class Extend:
-    """Fields that a file or a message adds to a message."""
-
-    name: str
-    fields: list[Field] = field(default_factory=list[Field])
-
-
-@dataclass(slots=True)
-class Message:
-    """A message. Its members are in the order of the text."""
-
-    name: str
-    members: "list[Field | OneOf | Extend | Enum | Message]" = field(
-        default_factory=list["Field | OneOf | Extend | Enum | Message"]
-    )
-    options: list[Option] = field(default_factory=list[Option])
-    reserved: list[list[Range | str]] = field(default_factory=list[list[Range | str]])
-    extensions: list[Extensions] = field(default_factory=list[Extensions])
-
-    def fields(self) -> "list[tuple[Field, str]]":
-        """Return all fields, each with the name of its oneof or an empty string."""
-        plain = [(field, "") for field in only(Field, self.members)]
-        return plain + [(field, one_of.name) for one_of in only(OneOf, self.members) for field in one_of.fields]
+    def fields(self) -> "list[tuple[Element, str]]":
+        """Return all fields of a message, each with the name of its oneof or an empty string."""
+        plain = [(field, "") for field in self.only(*FIELDS)]
+        return plain + [(field, one_of.name) for one_of in self.only("oneof") for field in one_of.members]
 
     def map_entry(self) -> tuple[str, str] | None:
         """Return the types of the key and the value if this is the entry message of a map, as in descriptors."""
         if not any(option.name == "map_entry" and option.value == "true" for option in self.options):
             return None
-        types = {field.name: field.type for field in only(Field, self.members)}
+        types = {field.name: field.type for field in self.only(*FIELDS)}
         return (types["key"], types["value"]) if types.keys() >= {"key", "value"} else None
 
 
 @dataclass(slots=True)
-class Rpc:
-    """A method of a service."""
+class File(Element):
+    """A schema, whose name is its package. No syntax means proto2.
 
-    name: str
-    request: str
-    response: str
-    streams_request: bool = False
-    streams_response: bool = False
-    options: list[Option] = field(default_factory=list[Option])
+    An import is its kind ("", "public" or "weak") and a path.
+    """
 
-
-@dataclass(slots=True)
-class Service:
-    """A service."""
-
-    name: str
-    rpcs: list[Rpc] = field(default_factory=list[Rpc])
-    options: list[Option] = field(default_factory=list[Option])
-
-
-@dataclass(slots=True)
-class File:
-    """A schema. An import is its kind ("", "public" or "weak") and a path; no syntax means proto2."""
-
+    kind: str = "file"
     syntax: str = ""
-    package: str = ""
     imports: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    options: list[Option] = field(default_factory=list[Option])
-    members: list[Message | Enum | Extend] = field(default_factory=list[Message | Enum | Extend])
-    services: list[Service] = field(default_factory=list[Service])
-
-
-Definition: TypeAlias = Message | Enum
-"""What defines a type."""
-
-
-def only(kind: type[_T], members: Iterable[object]) -> list[_T]:
-    """Return the members of one kind, in their order."""
-    return [member for member in members if isinstance(member, kind)]
 
 
 def as_list(value: Value) -> list[Value]:

@@ -4,13 +4,23 @@ Names are looked up as Confluent's registry does: from the innermost scope outwa
 files that protoc accepts, this finds what protoc finds.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import Final, NamedTuple, TypeVar
 
-from minibroker_registry import protobuf_elements as elements
-from minibroker_registry.protobuf_elements import Value, Word, as_list, join_name, map_types, only
+from minibroker_registry.protobuf_elements import (
+    FIELDS,
+    Element,
+    File,
+    Option,
+    Range,
+    Value,
+    Word,
+    as_list,
+    join_name,
+    map_types,
+)
 from minibroker_registry.protobuf_tokens import MAX_NAME_CHARACTERS
 from minibroker_registry.schema import InvalidSchemaError
 
@@ -22,13 +32,14 @@ SCALARS: Final = frozenset(
 )
 _MAX_EXPONENT: Final = 400
 _T = TypeVar("_T")
+_AnyElement = TypeVar("_AnyElement", bound=Element)
 
 
 class Type(NamedTuple):
     """A message or an enum, with its full name and the package of its file."""
 
     name: str
-    element: elements.Definition
+    element: Element
     package: str
     is_own: bool
 
@@ -37,16 +48,12 @@ class Type(NamedTuple):
         """The name without the package."""
         return self.name[len(self.package) + 1 :] if self.package else self.name
 
-    def map_entry(self) -> tuple[str, str] | None:
-        """Return the types of the key and the value if this is the entry message of a map."""
-        return self.element.map_entry() if isinstance(self.element, elements.Message) else None
-
 
 class Extension(NamedTuple):
     """A field that is added to a message, with its full name and the scope of its definition."""
 
     name: str
-    field: elements.Field
+    field: Element
     scope: str
 
 
@@ -61,30 +68,27 @@ class Names:
         InvalidSchemaError: a name is too long.
     """
 
-    def __init__(self, own: elements.File, others: Iterable[elements.File]) -> None:
+    def __init__(self, own: File, others: Iterable[File]) -> None:
         self.own = own
         self.types: dict[str, Type] = {}
         self.extensions: dict[str, Extension] = {}
         self._resolved: dict[tuple[str, str], Type | None] = {}
         for file in (*others, own):
-            self._add(file.package, file.members, file, is_own=file is own)
+            self._add(file.name, file, file)
 
-    def _add(self, scope: str, members: Iterable[object], file: elements.File, *, is_own: bool) -> None:
+    def _add(self, scope: str, block: Element, file: File) -> None:
         if len(scope) > MAX_NAME_CHARACTERS:
             raise InvalidSchemaError(f"A name has more than {MAX_NAME_CHARACTERS} characters: {scope[:80]} ...")
-        for member in members:
-            if isinstance(member, elements.Extend):
-                for field in member.fields:
-                    name = join_name(scope, field.name)
-                    self.extensions[name] = Extension(name, field, scope)
-            element = member.group if isinstance(member, elements.Field) else member
-            if isinstance(element, elements.Definition):
-                name = join_name(scope, element.name)
-                self.types[name] = Type(name, element, file.package, is_own)
-                if isinstance(element, elements.Message):
-                    self._add(name, element.members, file, is_own=is_own)
-            elif isinstance(member, elements.OneOf | elements.Extend):
-                self._add(scope, [field for field in member.fields if field.group], file, is_own=is_own)
+        for member in block.members:
+            name = join_name(scope, member.name)
+            if block.kind == "extend":
+                self.extensions[name] = Extension(name, member, scope)
+            if member.kind in ("message", "enum"):
+                self.types[name] = Type(name, member, file.name, file is self.own)
+            if member.kind == "message":
+                self._add(name, member, file)
+            elif member.kind in ("group", "oneof", "extend"):
+                self._add(scope, member, file)
 
     def find(self, name: str, scope: str) -> Type | None:
         """Return the type that a name means in a scope, or None."""
@@ -119,7 +123,7 @@ def _look_up(table: Mapping[str, _T], name: str, scope: str) -> _T | None:
     return table.get(name)
 
 
-def normalize(names: Names) -> elements.File:
+def normalize(names: Names) -> File:
     """Return the schema in its normalized form, as Confluent's `normalize=true`.
 
     Fields, reserved numbers, constants and options are sorted, and names are full. Unlike Confluent's, fractions keep
@@ -128,23 +132,16 @@ def normalize(names: Names) -> elements.File:
     Raises:
         InvalidSchemaError: a type is neither defined nor imported.
     """
-    own = names.own
-    normalizer = _Normalizer(names)
-    services = [
-        replace(
-            service,
-            options=normalizer.options(service.options, own.package),
-            rpcs=[normalizer.rpc(rpc, own.package, service.name) for rpc in service.rpcs],
-        )
-        for service in own.services
-    ]
-    return elements.File(
-        "proto3" if own.syntax == "proto3" else "",
-        own.package,
-        sorted(set(own.imports)),
-        normalizer.options(own.options, own.package),
-        [*normalizer.types(own.members, own.package), *normalizer.extends(own.members, own.package)],
-        services,
+    own, normalizer = names.own, _Normalizer(names)
+    return replace(
+        normalizer.plain(own, own.name),
+        syntax="proto3" if own.syntax == "proto3" else "",
+        imports=sorted(set(own.imports)),
+        members=[
+            *(normalizer.service(service, own.name) for service in own.only("service")),
+            *normalizer.types(own, own.name),
+            *normalizer.extends(own, own.name),
+        ],
     )
 
 
@@ -154,89 +151,93 @@ class _Normalizer:
     def __init__(self, names: Names) -> None:
         self.names = names
 
-    def types(self, members: Iterable[object], scope: str) -> Iterator[elements.Definition]:
-        for element in members:
-            if isinstance(element, elements.Enum):
-                yield self.enum(element, join_name(scope, element.name))
-            elif isinstance(element, elements.Message) and element.map_entry() is None:
-                yield self.message(element, join_name(scope, element.name))
+    def name_of(self, name: str, scope: str, user: str) -> str:
+        """Return the full name of a type, with a dot before it."""
+        return f".{self.names.resolve(name, scope, user).name}"
 
-    def enum(self, enum: elements.Enum, scope: str) -> elements.Enum:
-        constants = [
-            elements.Constant(constant.name, constant.number, self.options(constant.options, scope))
-            for constant in sorted(enum.constants, key=lambda constant: (constant.number, constant.name))
-        ]
-        return elements.Enum(enum.name, constants, self.options(enum.options, scope), _split(enum.reserved))
+    def plain(self, element: _AnyElement, scope: str) -> _AnyElement:
+        """Return an element whose options alone are normalized."""
+        return replace(element, options=self.options(element.options, scope))
 
-    def message(self, message: elements.Message, scope: str) -> elements.Message:
+    def type(self, element: Element, scope: str) -> Element:
+        """Return a message or an enum."""
+        scope = join_name(scope, element.name)
+        if element.kind == "message":
+            return replace(self.plain(element, scope), members=self.members(element, scope))
+        constants = sorted(element.only("constant"), key=lambda constant: (constant.number, constant.name))
+        members = [*_split(element), *(self.plain(constant, scope) for constant in constants)]
+        return replace(self.plain(element, scope), members=members)
+
+    def members(self, message: Element, scope: str) -> list[Element]:
+        """Return the members of a message."""
         one_ofs = [
-            elements.OneOf(one_of.name, self.fields(one_of.fields, scope), self.options(one_of.options, scope))
-            for one_of in only(elements.OneOf, message.members)
-            if one_of.fields
+            replace(self.plain(one_of, scope), members=self.fields(one_of.members, scope))
+            for one_of in message.only("oneof")
+            if one_of.members
         ]
-        one_ofs.sort(key=lambda one_of: one_of.fields[0].tag)
         extensions = [
-            elements.Extensions([_single(values)], self.options(element.options, scope))
-            for element in message.extensions
+            replace(self.plain(element, scope), ranges=[_single(values)])
+            for element in message.only("extensions")
             for values in element.ranges
+            if not isinstance(values, str)
         ]
-        return elements.Message(
-            message.name,
-            [
-                *self.fields(only(elements.Field, message.members), scope),
-                *one_ofs,
-                *self.extends(message.members, scope),
-                *self.types(message.members, scope),
-            ],
-            self.options(message.options, scope),
-            _split(message.reserved),
-            sorted(extensions, key=lambda element: element.ranges[0][0]),
-        )
+        return [
+            *_split(message),
+            *self.fields(message.only(*FIELDS), scope),
+            *sorted(one_ofs, key=lambda one_of: one_of.members[0].number),
+            *sorted(extensions, key=lambda element: element.ranges[0][0]),
+            *self.extends(message, scope),
+            *self.types(message, scope),
+        ]
 
-    def extends(self, members: Iterable[object], scope: str) -> list[elements.Extend]:
-        fields: dict[str, list[elements.Field]] = {}
-        for extend in only(elements.Extend, members):
-            extendee = "." + self.names.resolve(extend.name, scope, f"extend {extend.name}").name
-            if extend.fields:
-                fields.setdefault(extendee, []).extend(extend.fields)
-        return [elements.Extend(extendee, self.fields(fields[extendee], scope)) for extendee in fields]
+    def types(self, block: Element, scope: str) -> list[Element]:
+        types = block.only("message", "enum")
+        return [self.type(element, scope) for element in types if element.map_entry() is None]
 
-    def fields(self, fields: Iterable[elements.Field], scope: str) -> list[elements.Field]:
-        return [self.field(field, scope) for field in sorted(fields, key=lambda field: field.tag)]
+    def extends(self, block: Element, scope: str) -> list[Element]:
+        fields: dict[str, list[Element]] = {}
+        for extend in block.only("extend"):
+            extendee = self.name_of(extend.name, scope, f"extend {extend.name}")
+            if extend.members:
+                fields.setdefault(extendee, []).extend(extend.members)
+        return [Element("extend", extendee, members=self.fields(fields[extendee], scope)) for extendee in fields]
 
-    def field(self, field: elements.Field, scope: str) -> elements.Field:
-        options = self.options(field.options, scope)
-        if field.group is not None:
-            group = self.message(field.group, join_name(scope, field.group.name))
-            return elements.Field(field.name, field.type, field.tag, field.label, options, group=group)
-        label, user = field.label, join_name(scope, field.name)
-        written = field.type
-        types = map_types(written)
-        if types is None and written not in SCALARS:
-            found = self.names.resolve(written, scope, user)
-            types = found.map_entry()
-            written = "." + found.name
+    def fields(self, fields: Iterable[Element], scope: str) -> list[Element]:
+        return [self.field(field, scope) for field in sorted(fields, key=lambda field: field.number)]
+
+    def field(self, field: Element, scope: str) -> Element:
+        normal = self.plain(field, scope)
+        if field.kind == "group":
+            normal.members = [self.type(message, scope) for message in field.members]
+            return normal
+        user = join_name(scope, field.name)
+        types = map_types(field.type)
+        if types is None and field.type not in SCALARS:
+            found = self.names.resolve(field.type, scope, user)
+            types = found.element.map_entry()
+            normal.type = "." + found.name
         if types is not None:
             key, value = types
-            if value not in SCALARS:
-                value = "." + self.names.resolve(value, scope, user).name
-            label, written = "", f"map<{key}, {value}>"
-        return elements.Field(field.name, written, field.tag, label, options)
+            value = value if value in SCALARS else self.name_of(value, scope, user)
+            normal.label, normal.type = "", f"map<{key}, {value}>"
+        return normal
 
-    def rpc(self, rpc: elements.Rpc, scope: str, service: str) -> elements.Rpc:
-        user = f"{join_name(scope, service)}.{rpc.name}"
-        return replace(
-            rpc,
-            request="." + self.names.resolve(rpc.request, scope, user).name,
-            response="." + self.names.resolve(rpc.response, scope, user).name,
-            options=self.options(rpc.options, scope),
-        )
+    def service(self, service: Element, scope: str) -> Element:
+        def full(written: str, rpc: Element) -> str:
+            stream, _, name = written.rpartition(" ")
+            return f"{stream} {self.name_of(name, scope, f'{join_name(scope, service.name)}.{rpc.name}')}".lstrip()
 
-    def options(self, options: list[elements.Option], scope: str) -> list[elements.Option]:
+        members = [
+            replace(self.plain(rpc, scope), type=full(rpc.type, rpc), returns=full(rpc.returns, rpc))
+            for rpc in service.members
+        ]
+        return replace(self.plain(service, scope), members=members)
+
+    def options(self, options: list[Option], scope: str) -> list[Option]:
         """Return options sorted by name. Several options for parts of one message become one."""
         if not options:
             return []
-        normalized: dict[str, list[elements.Option]] = {}
+        normalized: dict[str, list[Option]] = {}
         extensions: dict[str, Extension] = {}
         for option in options:
             extension = self.names.find_extension(option.name, scope) if option.parenthesized else None
@@ -244,19 +245,17 @@ class _Normalizer:
             if extension is not None:
                 extensions[extension.name] = extension
                 name, value = extension.name, _as_map(value)
-            normalized.setdefault(name, []).append(
-                elements.Option(name, self.value(value, scope), option.parenthesized)
-            )
-        result: list[elements.Option] = []
+            normalized.setdefault(name, []).append(Option(name, self.value(value, scope), option.parenthesized))
+        result: list[Option] = []
         for name in sorted(normalized):
             same, extension = normalized[name], extensions.get(name)
             if extension is not None and extension.field.label != "repeated" and len(same) > 1:
                 value = self.merge([option.value for option in same], extension.field, extension.scope)
-                same = [elements.Option(name, self.value(value, scope), parenthesized=True)]
+                same = [Option(name, self.value(value, scope), parenthesized=True)]
             result += same
         return result
 
-    def merge(self, values: list[Value], field: elements.Field | None, scope: str) -> Value:
+    def merge(self, values: list[Value], field: Element | None, scope: str) -> Value:
         """Return the value of a field that several options give parts of."""
         if len(values) == 1:
             return values[0]
@@ -270,15 +269,14 @@ class _Normalizer:
             for key, part in value.items():
                 parts.setdefault(key, []).append(part)
         found = self.names.find(field.type, scope)
-        message = found.element if found else None
-        fields = {field.name: field for field, _ in message.fields()} if isinstance(message, elements.Message) else {}
+        fields = {field.name: field for field, _ in found.element.fields()} if found else {}
         inner = found.name if found else scope
         return {key: self.merge(parts[key], fields.get(key), inner) for key in parts}
 
     def value(self, value: Value, scope: str) -> Value:
         """Return a value with sorted keys, where a list of one value is that value."""
-        if isinstance(value, elements.Option):
-            return elements.Option(value.name, self.value(value.value, scope), value.parenthesized)
+        if isinstance(value, Option):
+            return Option(value.name, self.value(value.value, scope), value.parenthesized)
         if isinstance(value, dict):
             result: dict[str, Value] = {}
             for key, element in value.items():
@@ -296,22 +294,22 @@ class _Normalizer:
 
 def _as_map(value: Value) -> Value:
     """Return the value of `(name).part = ...` as a message with that part."""
-    if not isinstance(value, elements.Option):
+    if not isinstance(value, Option):
         return value
     return {f"[{value.name}]" if value.parenthesized else value.name: _as_map(value.value)}
 
 
-def _single(values: elements.Range) -> elements.Range:
+def _single(values: Range) -> Range:
     return values[:1] if values[0] == values[-1] else values
 
 
-def _split(reserved: Iterable[list[elements.Range | str]]) -> list[list[elements.Range | str]]:
+def _split(element: Element) -> list[Element]:
     """Return reserved numbers and names as statements of their own, numbers first."""
-    values = [value for statement in reserved for value in statement]
+    values = [value for statement in element.only("reserved") for value in statement.ranges]
     numbers = sorted((_single(value) for value in values if not isinstance(value, str)), key=lambda r: (r[0], len(r)))
     names = sorted(value for value in values if isinstance(value, str))
-    sorted_values: list[elements.Range | str] = [*numbers, *names]
-    return [[value] for value in sorted_values]
+    sorted_values: list[Range | str] = [*numbers, *names]
+    return [Element("reserved", ranges=[value]) for value in sorted_values]
 
 
 def decimal(value: str) -> str:

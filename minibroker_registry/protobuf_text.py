@@ -5,20 +5,29 @@ dropped.
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from minibroker_registry import protobuf_elements as elements
+from minibroker_registry.protobuf_elements import MAX_TAG, Element, File, Option
 from minibroker_registry.protobuf_tokens import MAX_DEPTH, Tokens
 from minibroker_registry.schema import InvalidSchemaError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-MAX_ENUM_NUMBER: Final = 2**31 - 1
 _LABELS: Final = ("optional", "required", "repeated")
+_ENUM_LIMITS: Final = (-(2**31), 2**31 - 1)
+_MESSAGE: Final = frozenset({"option", "message", "enum", "oneof", "extend", "extensions", "reserved"})
+_KEYWORDS: Final = {
+    "file": frozenset({"package", "import", "option", "message", "enum", "extend", "service"}),
+    "message": _MESSAGE,
+    "enum": frozenset({"option", "reserved"}),
+    "oneof": frozenset({"option"}),
+    "extend": frozenset[str](),
+    "service": frozenset({"option", "rpc"}),
+    "rpc": frozenset({"option"}),
+}
+"""The keywords that begin statements in each kind of block."""
 
 
-def parse_file(text: str) -> elements.File:
+def parse_file(text: str) -> File:
     """Parse the text of a schema.
 
     Raises:
@@ -28,13 +37,13 @@ def parse_file(text: str) -> elements.File:
 
 
 class _Parser(Tokens):
-    """The state of one parse_file() call. A method reads an element after its keyword."""
+    """The state of one parse_file() call."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self.file = elements.File()
+        self.file = File()
 
-    def parse(self) -> elements.File:
+    def parse(self) -> File:
         """Read the whole file."""
         file = self.file
         if self.next == "edition":
@@ -45,101 +54,94 @@ class _Parser(Tokens):
                 raise self.unexpected("'proto2' or 'proto3'")
             file.syntax = self.advance()[1:-1]
             self.expect(";")
-        statements: dict[str, Callable[[], object]] = {
-            "package": self.package,
-            "import": self.import_,
-            "option": lambda: self.option_statement(file.options),
-            "message": lambda: file.members.append(self.message()),
-            "enum": lambda: file.members.append(self.enum()),
-            "extend": lambda: file.members.append(self.extend()),
-            "service": lambda: file.services.append(self.service()),
-            ";": lambda: None,
-        }
         while self.next:
-            if self.next not in statements:
-                raise self.unexpected("a message, an enum, or another statement")
-            statements[self.advance()]()
-        defined = [*file.services, *(member for member in file.members if not isinstance(member, elements.Extend))]
-        for name, count in Counter(element.name for element in defined).items():
+            self.statement(file)
+        defined = Counter(element.name for element in (*file.only("service"), *file.only("message", "enum")))
+        for name, count in defined.items():
             if count > 1:
                 raise InvalidSchemaError(f"{name} is defined twice.")
         return file
 
-    def package(self) -> None:
-        """Read the name of the package."""
-        self.file.package = self.path()
-        self.expect(";")
+    def statement(self, block: Element) -> None:
+        """Read a statement of a block, which is the file or an element with braces."""
+        if self.next in _KEYWORDS[block.kind]:
+            keyword = self.advance()
+            if keyword == "option":
+                block.options.append(self.option())
+                self.expect(";")
+            elif keyword == "package":
+                block.name = self.path()
+                self.expect(";")
+            elif keyword == "import":
+                kind = self.advance() if self.next in ("public", "weak") else ""
+                self.file.imports.append((kind, self.string()))
+                self.expect(";")
+            else:
+                block.members.append(self.element(keyword, block))
+        elif not self.accept(";"):
+            if block.kind == "file":
+                raise self.unexpected("a message, an enum, or another statement")
+            if block.kind in ("service", "rpc"):
+                raise self.unexpected("';'")
+            block.members.append(self.constant() if block.kind == "enum" else self.field(block))
 
-    def import_(self) -> None:
-        """Read an import."""
-        kind = self.advance() if self.next in ("public", "weak") else ""
-        self.file.imports.append((kind, self.string()))
-        self.expect(";")
+    def element(self, kind: str, block: Element) -> Element:
+        """Read an element after its keyword."""
+        element = Element(kind)
+        if kind in ("reserved", "extensions"):
+            self.ranges(element, *(_ENUM_LIMITS if block.kind == "enum" else (1, MAX_TAG)))
+            return element
+        element.name = self.path() if kind == "extend" else self.name()
+        if kind == "rpc":
+            element.type = self.rpc_type()
+            self.expect("returns")
+            element.returns = self.rpc_type()
+            if self.accept(";"):
+                return element
+        return self.braces(element)
 
-    def block(self, statements: "dict[str, Callable[[], object]]", otherwise: "Callable[[], object]") -> None:
-        """Read what stands in braces.
-
-        Args:
-            statements: What reads a statement after its keyword.
-            otherwise: What reads a statement without a keyword.
-        """
+    def braces(self, element: Element) -> Element:
+        """Read what an element has in braces, and return the element."""
         self.enter("{")
         while not self.leave("}"):
-            if self.next in statements:
-                statements[self.advance()]()
-            elif not self.accept(";"):
-                otherwise()
+            self.statement(element)
+        return element
 
-    def message(self) -> elements.Message:
-        """Read a message after its keyword."""
-        return self.message_body(self.name())
-
-    def message_body(self, name: str) -> elements.Message:
-        """Read what a message has in braces."""
-        message = elements.Message(name)
-        members = message.members
-        statements: dict[str, Callable[[], object]] = {
-            "message": lambda: members.append(self.message()),
-            "enum": lambda: members.append(self.enum()),
-            "oneof": lambda: members.append(self.one_of()),
-            "extend": lambda: members.append(self.extend()),
-            "extensions": lambda: message.extensions.append(self.extensions()),
-            "reserved": lambda: message.reserved.append(self.reserved(1, elements.MAX_TAG)),
-            "option": lambda: self.option_statement(message.options),
-        }
-        self.block(statements, lambda: members.append(self.field()))
-        return message
-
-    def field(self, *, is_in_one_of: bool = False) -> elements.Field:
-        """Read a field or a group."""
-        is_proto3 = self.file.syntax == "proto3"
+    def field(self, block: Element) -> Element:
+        """Read a field or a group of a message, a oneof or an extension."""
+        is_proto3, is_in_one_of = self.file.syntax == "proto3", block.kind == "oneof"
         label = self.advance() if not is_in_one_of and self.next in _LABELS else ""
         if label == "required" and is_proto3:
             raise self.error("proto3 has no required fields")
         if self.next == "group":
-            return self.group(label)
-        written = self.type()
-        if written.startswith("map<") and (label or is_in_one_of):
+            group = self.numbered(Element("group", type=self.advance(), label=label), 1, MAX_TAG)
+            group.members = [self.braces(Element("message", group.name))]
+            return group
+        field = Element("field", type=self.type(), label=label)
+        is_map = field.type.startswith("map<")
+        if is_map and (label or is_in_one_of):
             raise self.error("a map has no label and is in no oneof")
-        if not (label or is_in_one_of or is_proto3 or written.startswith("map<")):
-            raise self.error(f"the field of type {written[:40]!r} needs a label: optional, required or repeated")
-        name = self.name()
-        self.expect("=")
-        tag, options = self.integer(1, elements.MAX_TAG), self.options()
-        special = {option.name: option for option in options if option.special() is not None}
-        options = [option for option in options if option.special() is None]
-        options += [special[name] for name in sorted(special)]
+        if not (label or is_in_one_of or is_proto3 or is_map):
+            raise self.error(f"the field of type {field.type[:40]!r} needs a label: optional, required or repeated")
+        self.numbered(field, 1, MAX_TAG)
+        special = {option.name: option for option in field.options if option.special() is not None}
+        field.options = [option for option in field.options if option.special() is None]
+        field.options += [special[name] for name in sorted(special)]
         self.expect(";")
-        return elements.Field(name, written, tag, label, options)
+        return field
 
-    def group(self, label: str) -> elements.Field:
-        """Read a group."""
-        written = self.advance()
-        name = self.name()
+    def constant(self) -> Element:
+        """Read a constant of an enum."""
+        constant = self.numbered(Element("constant"), *_ENUM_LIMITS)
+        self.expect(";")
+        return constant
+
+    def numbered(self, element: Element, first: int, last: int) -> Element:
+        """Read the name, the number and the options of an element, and return it."""
+        element.name = self.name()
         self.expect("=")
-        tag = self.integer(1, elements.MAX_TAG)
-        options = self.options()
-        return elements.Field(name, written, tag, label, options, group=self.message_body(name))
+        element.number, element.options = self.integer(first, last), self.options()
+        return element
 
     def type(self) -> str:
         """Read the type of a field."""
@@ -153,113 +155,42 @@ class _Parser(Tokens):
         self.expect(">")
         return f"map<{key}, {value}>"
 
-    def one_of(self) -> elements.OneOf:
-        """Read a oneof after its keyword."""
-        result = elements.OneOf(self.name())
-        self.block(
-            {"option": lambda: self.option_statement(result.options)},
-            lambda: result.fields.append(self.field(is_in_one_of=True)),
-        )
-        return result
-
-    def extend(self) -> elements.Extend:
-        """Read extension fields after the keyword."""
-        result = elements.Extend(self.path())
-        self.block({}, lambda: result.fields.append(self.field()))
-        return result
-
-    def enum(self) -> elements.Enum:
-        """Read an enum after its keyword."""
-        result = elements.Enum(self.name())
-        limits = -MAX_ENUM_NUMBER - 1, MAX_ENUM_NUMBER
-        statements: dict[str, Callable[[], object]] = {
-            "option": lambda: self.option_statement(result.options),
-            "reserved": lambda: result.reserved.append(self.reserved(*limits)),
-        }
-        self.block(statements, lambda: result.constants.append(self.constant(*limits)))
-        return result
-
-    def constant(self, first: int, last: int) -> elements.Constant:
-        """Read a constant of an enum."""
-        name = self.name()
-        self.expect("=")
-        result = elements.Constant(name, self.integer(first, last), self.options())
+    def ranges(self, element: Element, first: int, last: int) -> None:
+        """Read the numbers, names and options of `reserved` or `extensions`."""
+        while not element.ranges or self.accept(","):
+            if element.kind == "reserved" and self.next[:1] in ('"', "'"):
+                element.ranges.append(self.string())
+                continue
+            start = self.integer(first, last)
+            if not self.accept("to"):
+                element.ranges.append((start,))
+            else:
+                element.ranges.append((start, last if self.accept("max") else self.integer(start, last)))
+        if element.kind == "extensions":
+            element.options = self.options()
         self.expect(";")
-        return result
 
-    def range(self, first: int, last: int) -> elements.Range:
-        """Read a number or a range."""
-        start = self.integer(first, last)
-        if not self.accept("to"):
-            return (start,)
-        return (start, last) if self.accept("max") else (start, self.integer(start, last))
-
-    def reserved(self, first: int, last: int) -> list[elements.Range | str]:
-        """Read reserved names and numbers after the keyword."""
-        result: list[elements.Range | str] = []
-        while not result or self.accept(","):
-            result.append(self.string() if self.next[:1] in ('"', "'") else self.range(first, last))
-        self.expect(";")
-        return result
-
-    def extensions(self) -> elements.Extensions:
-        """Read ranges for extensions after the keyword."""
-        ranges: list[elements.Range] = []
-        while not ranges or self.accept(","):
-            ranges.append(self.range(1, elements.MAX_TAG))
-        result = elements.Extensions(ranges, self.options())
-        self.expect(";")
-        return result
-
-    def service(self) -> elements.Service:
-        """Read a service after its keyword."""
-        result = elements.Service(self.name())
-        statements: dict[str, Callable[[], object]] = {
-            "option": lambda: self.option_statement(result.options),
-            "rpc": lambda: result.rpcs.append(self.rpc()),
-        }
-        self.block(statements, lambda: self.expect(";"))
-        return result
-
-    def rpc(self) -> elements.Rpc:
-        """Read a method after its keyword."""
-        name = self.name()
-        streams_request, request = self.rpc_type()
-        self.expect("returns")
-        streams_response, response = self.rpc_type()
-        result = elements.Rpc(name, request, response, streams_request, streams_response)
-        if not self.accept(";"):
-            self.block({"option": lambda: self.option_statement(result.options)}, lambda: self.expect(";"))
-        return result
-
-    def rpc_type(self) -> tuple[bool, str]:
-        """Read whether a method's request or response is a stream, and its type."""
+    def rpc_type(self) -> str:
+        """Read the type of a method's request or response, with `stream ` before it if it is a stream."""
         self.expect("(")
         name = self.path()
-        streams = name == "stream" and self.next != ")"
-        if streams:
-            name = self.path()
+        if name == "stream" and self.next != ")":
+            name = f"stream {self.path()}"
         self.expect(")")
-        return streams, name
+        return name
 
     # Options.
 
-    def option_statement(self, options: list[elements.Option]) -> None:
-        """Read an option after its keyword."""
-        options.append(self.option())
-        self.expect(";")
-
-    def options(self) -> list[elements.Option]:
+    def options(self) -> list[Option]:
         """Read options in brackets, if there are any."""
-        if not self.accept("["):
-            return []
-        options = [self.option()]
-        while self.accept(","):
-            options.append(self.option())
-        self.expect("]")
+        options: list[Option] = []
+        if self.accept("["):
+            while not options or self.accept(","):
+                options.append(self.option())
+            self.expect("]")
         return options
 
-    def option(self) -> elements.Option:
+    def option(self) -> Option:
         """Read the name and the value of an option."""
         parts = [self.option_name()]
         while self.next[:1] == ".":
@@ -272,8 +203,8 @@ class _Parser(Tokens):
         self.expect("=")
         value = self.value()
         for name, parenthesized in reversed(parts[1:]):
-            value = elements.Option(name, value, parenthesized)
-        return elements.Option(parts[0][0], value, parts[0][1])
+            value = Option(name, value, parenthesized)
+        return Option(parts[0][0], value, parts[0][1])
 
     def option_name(self) -> tuple[str, bool]:
         """Read a part of an option's name, and whether it stands in parentheses."""
