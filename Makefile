@@ -20,7 +20,7 @@ MEMORY = $(shell { cat /proc/meminfo /proc/mounts; df -k /dev/shm; } 2>/dev/null
    $$6 == "/dev/shm" && $$4 > 8388608 && memory > 8388608 && runs { print $$6 }')
 
 # Each file is resolved under the pins of the files before it, so that all fit into one environment.
-LOCKS := core build test lint bench spark s3 control lab security containers browser docs tools zookeeper registry registry-clients release lock old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2 aiokafka-0-7 confluent-kafka-1
+LOCKS := core build test lint bench spark s3 control lab security containers browser docs tools zookeeper registry registry-clients release binary lock old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2 aiokafka-0-7 confluent-kafka-1
 # These are installed into folders of their own, since they contain older versions of kafka-python or aiokafka.
 APART := old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2 aiokafka-0-7
 # The tests build this one, since they have its librdkafka.
@@ -39,7 +39,7 @@ unexport PYRIGHT_PYTHON_FORCE_VERSION PYRIGHT_PYTHON_PYLANCE_VERSION PYRIGHT_PYT
 unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
-.PHONY: help setup serve check test torture suites lint format weight bench docs clients dist image lock clean
+.PHONY: help setup serve check test torture suites lint format weight bench docs clients dist binary image lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -138,6 +138,9 @@ dist: $(VENV)/.release ## Build wheel and source archive into dist, check them a
 	@$(VENV)/bin/python -m build --no-isolation --outdir dist . >/dev/null
 	@$(VENV)/bin/twine check --strict dist/*
 	@$(VENV)/bin/python -m tests.distribution dist $(SIGNING_KEY)
+
+binary: $(VENV)/.core ## Build the program that needs no Python into dist, for this platform (SIGNING_KEY=FILE as for dist)
+	@$(VENV)/bin/python -m binary.build dist $(SIGNING_KEY)
 
 image: $(VENV)/.core ## Build the container image into build/image without an engine, as an archive (as root)
 	@$(VENV)/bin/python -m tests.docker.building

@@ -43,7 +43,7 @@ def main(directory: str, key: str | None = None) -> int:
         print(f"{archive.name}: {version}, as installed into an empty environment")  # noqa: T201 - as above
     sums = write_checksums(archives)
     if key is not None:
-        _run(sums.parent, "ssh-keygen", "-Y", "sign", "-q", "-f", str(Path(key).resolve()), "-n", NAMESPACE, sums.name)
+        sign(sums, key)
     return 0
 
 
@@ -53,6 +53,11 @@ def write_checksums(archives: list[Path]) -> Path:
     path = archives[0].parent / "SHA256SUMS"
     path.write_text("".join(lines))
     return path
+
+
+def sign(sums: Path, key: str) -> None:
+    """Write the signature of a file of checksums beside it, with a private key of ssh-keygen."""
+    _run(sums.parent, "ssh-keygen", "-Y", "sign", "-q", "-f", str(Path(key).resolve()), "-n", NAMESPACE, sums.name)
 
 
 def _try(archive: Path, directory: Path) -> str:

@@ -1,0 +1,31 @@
+"""The program of the self-contained release: `minibroker`, its tools by their names, and Python's `-m` for children.
+
+Children are started as `sys.executable -m MODULE`, and here sys.executable is this program.
+"""
+
+import os
+import runpy
+import sys
+
+from minibroker.cli import main as broker
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker_tools import dispatch
+
+
+def main() -> int:
+    """Run what the name of the program or its first arguments ask for, and return the exit status."""
+    name = os.path.basename(sys.argv[0])
+    if name.removesuffix(".exe") != "minibroker":
+        return dispatch.main()
+    if "-m" in sys.argv[1:3]:
+        at = sys.argv.index("-m") + 1
+        module, sys.argv[1:] = sys.argv[at], sys.argv[at + 1 :]
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        return 0
+    return broker.main()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
