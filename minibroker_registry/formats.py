@@ -12,8 +12,8 @@ from minibroker_registry.schema import InvalidSchemaError, Parse, Parsed, Refere
 _MODULES: Final = {"JSON": "json_schema", "PROTOBUF": "protobuf", "AVRO": "avro"}
 KINDS: Final = tuple(_MODULES)
 """The formats in the order in which Confluent lists them."""
-_MAX_CACHED_CHARACTERS: Final = 2 << 20
-"""A parsed schema takes up to 30 times the memory of its text."""
+_MAX_CACHED_CHARACTERS: Final = 1 << 19
+"""A parsed schema takes up to 30 times the memory of its text. A full garbage collection visits all of its objects."""
 _MAX_QUOTED_CHARACTERS: Final = 1000
 _Key = tuple[str, str, tuple[tuple[str, str], ...], bool]
 
