@@ -63,7 +63,9 @@ class JsonSchema(Parsed):
     def decode(self, payload: bytes) -> object:
         """Return the value of a payload, if it is valid (see `Parsed`)."""
         try:
-            value = json.loads(payload, parse_constant=refuse_constant)
+            value = json.loads(payload.decode("utf-8-sig"), parse_constant=refuse_constant)
+            if b"\\u" in payload:  # Half of a surrogate pair becomes a question mark, as when Java writes UTF-8.
+                value = json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
         except RecursionError:
             raise ValueError("The payload is nested too deeply") from None
         except ValueError as error:

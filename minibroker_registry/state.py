@@ -48,9 +48,9 @@ class State:
     def apply(self, record: Record) -> None:
         """Apply a record of the topic. A record that cannot be understood is skipped, and logged."""
         try:
-            key = json.loads(record.key)
+            key = _read_json(record.key)
             # Karapace writes an empty value in the place of null.
-            value = json.loads(record.value) if record.value else None
+            value = _read_json(record.value) if record.value else None
             self._apply(key["keytype"], key, value, record.timestamp)
         except _READ_ERRORS as error:
             _logger.warning("a record of the schema topic was skipped: %r with the key %.200r", error, record.key)
@@ -203,3 +203,15 @@ def _set(table: dict[str, _T], subject: str, value: _T | None) -> None:
         table.pop(subject, None)
     else:
         table[subject] = value
+
+
+def _read_json(data: bytes) -> Any:
+    """Return the value of a JSON text.
+
+    Raises:
+        ValueError: it is not JSON, or it holds half of a surrogate pair, which no answer can contain.
+    """
+    value = json.loads(data.decode())
+    if b"\\u" in data:
+        json.dumps(value, ensure_ascii=False).encode()
+    return value

@@ -165,10 +165,8 @@ def _schema_decoder(location: str, files: Sequence[str]) -> Callable[[Record], d
             value: object = data
             try:
                 if data is not None and values.Values.has_schema(data, record.headers, is_key=is_key):
-                    decoded = codec.decode(data, record.headers, is_key=is_key)
-                    text = json.dumps(decoded, ensure_ascii=False, separators=(",", ":"))
-                    text = text.encode(errors="replace").decode()  # JSON may have single surrogates, the output not.
-                    value = json.loads(text)
+                    value = codec.decode(data, record.headers, is_key=is_key)
+                    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
             except values.UndecodableError as error:
                 text = problem = f"Error at offset {record.offset}, skipping. {error}"
             found.append((text, value))

@@ -76,7 +76,7 @@ class SchemaFormatter(DefaultFormatter):
             raise _serialization_error(f"Error retrieving {self._kind}{part} schema for id {id_}", error) from None
         except (ValueError, ModuleNotFoundError) as error:
             raise _serialization_error(f"Error deserializing {self._kind} message for id {id_}", error) from None
-        return compact_json(value, ensure_ascii=False).encode(errors="replace"), str(id_)
+        return compact_json(value, ensure_ascii=False).encode(), str(id_)
 
 
 class SchemaReader:

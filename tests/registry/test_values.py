@@ -159,6 +159,13 @@ def test_what_is_not_there_is_named(source: tuple[Register, SchemaSource]) -> No
         values.decode(b"x", [("__value_schema_id", b"\5\0")])
 
 
+def test_half_of_a_surrogate_pair_is_decoded_as_a_question_mark(topic: Topic, values: Values) -> None:
+    topic.register("a", 1, 7, "JSON", "{}")
+    assert values.decode(b'\0\0\0\0\7{"\\uD800":["\\udfff \\ud83d\\ude00"]}') == {"?": ["? \U0001f600"]}
+    with pytest.raises(UndecodableError, match="The payload is not JSON"):
+        values.decode(b'\0\0\0\0\7"\xed\xa0\x80"')
+
+
 @pytest.mark.parametrize(("kind", "text", "payload"), FORMATS)
 def test_a_broken_payload_is_refused_in_a_sentence(
     kind: str, text: str, payload: bytes, topic: Topic, values: Values
