@@ -14,9 +14,11 @@ from minibroker_registry import records
 from minibroker_registry.formats import Formats
 from minibroker_registry.records import Version
 from minibroker_registry.schema import Parsed
+from minibroker_registry.values import UnavailableError
 
 _PATIENCE_S: Final = 10.0
 _OK: Final = 200
+_SERVER_ERRORS: Final = range(500, 600)
 _CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _FIELDS: Final = ("schema", "schemaType", "references", "metadata")
 Answer = TypeVar("Answer")
@@ -107,7 +109,8 @@ class HttpSource:
         """Return what `read` makes of the answer to GET, or with fields to POST.
 
         Raises:
-            LookupError: the registry refuses the request, does not answer, or answers something else.
+            LookupError: the registry refuses the request, or answers something else.
+            UnavailableError: the registry does not answer, or fails.
         """
         host, port = self._address
         assert host is not None
@@ -126,9 +129,12 @@ class HttpSource:
                 answer: dict[str, Any] = json.loads(response.read())
             if status == _OK:
                 return read(answer)
-            raise LookupError(f"The registry at {self.url} answered {status}: {answer['message']}")
+            refusal = UnavailableError if status in _SERVER_ERRORS else LookupError
+            raise refusal(f"The registry at {self.url} answered {status}: {answer['message']}")
+        except UnavailableError:
+            raise
         except (OSError, http.client.HTTPException) as error:
-            raise LookupError(f"The registry at {self.url} cannot be asked: {error!r}") from None
+            raise UnavailableError(f"The registry at {self.url} cannot be asked: {error!r}") from None
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise LookupError(f"The registry at {self.url} answered {status}, and no schema") from None
 

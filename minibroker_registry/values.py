@@ -30,11 +30,15 @@ class UndecodableError(ValueError):
     """A value cannot be decoded or encoded. The message is a sentence that says why."""
 
 
+class UnavailableError(UndecodableError, LookupError):
+    """The registry does not answer, or fails. The message names it. Values have no part in it."""
+
+
 class SchemaSource(Protocol):
     """Where schemas come from.
 
-    Each method raises LookupError if there is no such schema or the source does not answer, and InvalidSchemaError if
-    the schema is not valid.
+    Each method raises LookupError if there is no such schema, UnavailableError if the source does not answer, and
+    InvalidSchemaError if the schema is not valid.
     """
 
     def by_id(self, id_: SchemaId, /) -> Parsed:
@@ -134,6 +138,8 @@ def _name_of(id_: SchemaId) -> str:
 
 
 def _unusable(error: Exception, schema: str) -> UndecodableError:
+    if isinstance(error, UndecodableError):
+        return error
     if isinstance(error, ModuleNotFoundError):
         return UndecodableError(f"To use {schema}, {installation_hints.missing(error.name, 'registry')}")
     if isinstance(error, InvalidSchemaError):

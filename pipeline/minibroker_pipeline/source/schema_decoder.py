@@ -20,7 +20,7 @@ from minibroker_protocol.internal_topics import SCHEMAS_TOPIC
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_registry.records import Record
 from minibroker_registry.schema import Parsed
-from minibroker_registry.values import SchemaSource, TopicSource, UndecodableError, Values
+from minibroker_registry.values import SchemaSource, TopicSource, UnavailableError, UndecodableError, Values
 
 with lazy:
     from minibroker_registry import http_source
@@ -74,7 +74,7 @@ class Decoder:
             batch: The records' `INPUT_COLUMNS`.
 
         Raises:
-            UndecodableError: a value cannot be decoded, in failfast mode.
+            UndecodableError: a value cannot be decoded, in failfast mode, or the registry does not answer.
         """
         rows = [*zip(*(batch.column(name).to_pylist() for name in INPUT_COLUMNS), strict=True)]
         reasons: list[str | None] = [None] * len(rows)
@@ -82,6 +82,8 @@ class Decoder:
         def attempt(index: int, work: Callable[..., Any], *arguments: Any) -> Any:
             try:
                 return work(*arguments)
+            except UnavailableError:
+                raise
             except _UNFIT as error:
                 topic, partition, offset = rows[index][:3]
                 if self._options.mode == "failfast":

@@ -19,7 +19,7 @@ from minibroker_pipeline.log_directories.partition_logs import LogNameError
 from minibroker_pipeline.query_options import OptionError
 from minibroker_pipeline.source.data_source import MinibrokerDataSource
 from minibroker_registry.http_source import HttpSource
-from minibroker_registry.values import UndecodableError, Values
+from minibroker_registry.values import UnavailableError, UndecodableError, Values
 from tests.pipeline.producing import Message, produce
 from tests.pipeline.source.directories import orders
 from tests.programs import run_to_success
@@ -345,6 +345,17 @@ def test_broken_values_are_null_with_a_reason_or_an_error(topics: Topics) -> Non
         assert row["undecodable"].startswith(reason)
     with pytest.raises(UndecodableError, match=r"orders-0, offset 0: The value has the id .*mode=permissive"):
         topics.rows(topics="orders")
+
+
+@pytest.mark.parametrize("mode", ["permissive", "failfast"])
+def test_a_registry_that_fails_is_an_error_and_makes_no_value_null(mode: str, topics: Topics) -> None:
+    id_ = topics.write(V1, {"id": 1})
+    topics.write(V2, {"id": 2, "note": "a"})
+    with (
+        topics.broker.fault(api=f"GET /schemas/ids/{id_}", error=503),
+        pytest.raises(UnavailableError, match=r"^The registry at http://\S+ answered 503: "),
+    ):
+        topics.rows("URL", topics="orders", mode=mode)
 
 
 def test_a_value_that_arrow_refuses_is_null_with_a_reason(topics: Topics) -> None:
