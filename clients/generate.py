@@ -77,7 +77,7 @@ LANGUAGES: Final = {
         },
         {"GroupIds": "GroupIDs"},
         frozenset({"FaultHits"}),  # FaultHits is written by hand, because it embeds InstalledFault.
-        {r"Id ": "ID ", r"Api ": "API ", r"\*Fields": "map[string]any"},
+        {r"Id ": "ID ", r"Api ": "API ", r"Url ": "URL ", r"\*Fields": "map[string]any"},
         ("gofmt", "-w"),
     ),
     "java": Language(

@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (ff85f09e2515920d): change that. DO NOT EDIT.
+// Made by `make clients`, from the OpenAPI document (6f35dc003d56297c): change that. DO NOT EDIT.
 
 package control
 
@@ -14,8 +14,9 @@ type BrokerInfo struct {
 	Version   string `json:"version"`
 	ClusterID string `json:"cluster_id"`
 	// The `bootstrap.servers` of clients.
-	BootstrapServers string `json:"bootstrap_servers"`
-	Controller       *int   `json:"controller"`
+	BootstrapServers string  `json:"bootstrap_servers"`
+	Controller       *int    `json:"controller"`
+	RegistryURL      *string `json:"registry_url"`
 }
 
 // Committed: The committed offset of a partition.

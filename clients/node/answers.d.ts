@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (1bd5710d141c2709): change that.
+// Made by `make clients`, from the OpenAPI document (8f47eba362289fcc): change that.
 import type { ConsumedRecord, Fault } from "./index.js";
 
 /** An assigned partition. */
@@ -15,6 +15,7 @@ export interface BrokerInfo {
   /** The `bootstrap.servers` of clients. */
   bootstrap_servers: string;
   controller: number | null;
+  registry_url: string | null;
 }
 
 /** The committed offset of a partition. */

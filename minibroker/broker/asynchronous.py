@@ -203,7 +203,7 @@ class AsyncBroker(AsyncOperations):
             raise
         self._server = server
         if self._registry is not None:
-            server.services.registry_address = self._registry.host, self._registry.port
+            server.services.registry_url = self._registry.url
         for companion in (self._plane, self._page, self._registry):
             if companion is not None:
                 companion.start(self, asyncio.get_running_loop())

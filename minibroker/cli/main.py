@@ -172,7 +172,7 @@ async def _run_until(
 ) -> None:
     faults = fault.read_faults(options.faults) if options.faults else []
     async with broker, holds_logs, _admin_ports(options.admin_api, broker):
-        if broker.services.registry_address is None:
+        if broker.services.registry_url is None:
             options.registry = None
         if faults:
             _install_faults(broker.services, faults)

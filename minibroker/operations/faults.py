@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def reasons_never_to_match(services: Services, fault: "Fault") -> Iterator[str]:
     """Yield the reasons why no request to this broker in its current state can match a fault."""
     if fault.is_for_registry:
-        if services.registry_address is None:
+        if services.registry_url is None:
             yield "api: this broker has no schema registry"
         return
     served = services.served

@@ -63,7 +63,7 @@ class Services:
         recording: The recording of requests (`minibroker.server.inspection.recording`), or None while it is off.
         faults: The installed faults (`minibroker.server.faults.registry`), or None before the first one.
         registry: The schema registry (`minibroker_registry.broker_log`), or None before its first use.
-        registry_address: The host and port of the schema registry's HTTP server, or None if there is none.
+        registry_url: The schema registry's URL for programs on this machine, or None if there is none.
         chain_version: Counts the changes to `quotas`, `recording` and `faults`. Connections compose their
             interceptors again after a change.
         misspelt_topics: For each topic created by a client's request with a likely misspelling, the topic that was
@@ -95,7 +95,7 @@ class Services:
         self.recording: Any = None
         self.faults: Any = None
         self.registry: Any = None
-        self.registry_address: tuple[str, int] | None = None
+        self.registry_url: str | None = None
         self.chain_version = 0
         self.misspelt_topics: dict[str, str] = {}
         self.is_detached = False

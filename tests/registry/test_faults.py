@@ -1,15 +1,19 @@
 """Faults that hit requests to the registry."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from minibroker import Broker, FaultError, MinibrokerWarning
 from minibroker.clock import ManualClock
-from minibroker.server.faults.fault import Fault, parse_faults
+from minibroker.server.faults.fault import Fault
 from minibroker_protocol.messages.metadata import MetadataRequest
+from tests.broker.control.http import Control
 from tests.broker.socket_client import SocketClient
+from tests.clients.broker_process import BrokerProcess
 from tests.registry.rest import Rest
 from tests.registry.schemas import V1
 
@@ -95,7 +99,25 @@ def test_a_fault_that_means_nothing_is_refused(fields: dict[str, Any], words: st
         Fault.from_json({"api": "registry", **fields})
 
 
-def test_a_file_has_the_same_faults() -> None:
-    fields = {"api": "POST /subjects/*/versions", "times": 1, "error": 42201}
-    (fault,) = parse_faults({"faults": [fields]}, "faults.yaml")
-    assert fault.to_json() == fields
+def test_a_file_and_the_control_plane_install_the_same_faults(
+    broker_process: Callable[..., BrokerProcess], tmp_path: Path
+) -> None:
+    path = tmp_path / "faults.yaml"
+    path.write_text("- {api: GET /subjects, error: 50004, times: 1}\n")
+    served = broker_process("--registry", "127.0.0.1:0", "--control", "127.0.0.1:0", "--faults", str(path))
+    control = Control(served.words["control"])
+    assert control.get("/")["registry_url"] == served.words["registry"]
+    with Rest(served.words["registry"]) as rest:
+        assert rest.refusal("GET", "/subjects") == (500, 50004)
+        assert rest.get("/subjects") == []
+        fields = {"api": "POST /subjects/*/versions", "error": 42201, "after": 1}
+        added = control.post("/faults", fields, 201)
+        assert added["fault"] == fields
+        assert rest.register("a", V1) == 1
+        assert rest.refusal("POST", "/subjects/a/versions", {"schema": V1}) == (422, 42201)
+        assert [fault["fired"] for fault in control.get("/faults")["faults"]] == [1, 1]
+        control.delete(f"/faults/{added['id']}", 200)
+        assert rest.register("a", V1) == 1
+        control.post("/faults", {"api": "registry", "error": 503}, 201)
+        assert rest.ask("GET", "/subjects").status == 503
+    assert "neither an HTTP status" in control.ask("POST", "/faults", {"api": "registry", "error": 7}).body["message"]

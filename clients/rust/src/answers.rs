@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (954acdfdfd319b31): change that.
+// Made by `make clients`, from the OpenAPI document (ee69b2f5e2b8ff61): change that.
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -22,6 +22,7 @@ pub struct BrokerInfo {
     /// The `bootstrap.servers` of clients.
     pub bootstrap_servers: String,
     pub controller: Option<i32>,
+    pub registry_url: Option<String>,
 }
 
 /// The committed offset of a partition.

@@ -23,6 +23,9 @@ class BrokerInfo(ResponseBody):
     cluster_id: str
     bootstrap_servers: str = Field(description="The `bootstrap.servers` of clients.")
     controller: int | None = Field(description="The node id of the controller, or null while no broker is up.")
+    registry_url: str | None = Field(
+        description="The URL of the schema registry for programs on the broker's machine, or null without a registry."
+    )
 
 
 class Status(ResponseBody):
@@ -47,6 +50,7 @@ async def about(on_broker: OnBroker) -> BrokerInfo:
             cluster_id=broker.services.core.cluster.cluster_id,
             bootstrap_servers=broker.bootstrap_servers,
             controller=None if controller is None else controller.id,
+            registry_url=broker.services.registry_url,
         )
 
     return await on_broker(work)

@@ -13,6 +13,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from minibroker.cluster.listeners import PLAINTEXT
 from minibroker.cluster.node import ListenerEndpoint, Node
@@ -282,10 +283,10 @@ class Holder:
         Raises:
             LinkError: There is no registry here.
         """
-        address = self._server.services.registry_address
-        if address is None:
+        url = self._server.services.registry_url
+        if url is None:
             raise LinkError("the broker with the logs has no schema registry")
-        registry_reader, registry_writer = await asyncio.open_connection(*address)
+        registry_reader, registry_writer = await asyncio.open_connection(urlsplit(url).hostname, urlsplit(url).port)
         with contextlib.closing(registry_writer):
             writer.write(link.ACCEPTED)
             await asyncio.gather(link.forward(reader, registry_writer), link.forward(registry_reader, writer))

@@ -25,6 +25,7 @@ def test_it_tells_what_it_is_and_where_clients_connect(control: Control, broker:
     assert (about["name"], about["version"]) == ("minibroker", __version__)
     assert about["bootstrap_servers"] == broker.bootstrap_servers
     assert about["controller"] in broker.brokers
+    assert about["registry_url"] is None
 
 
 def test_it_is_alive_and_not_ready_while_all_brokers_are_down(control: Control, broker: Broker) -> None:

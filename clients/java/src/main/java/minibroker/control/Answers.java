@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (666694767e9a5050): change that.
+// Made by `make clients`, from the OpenAPI document (92fb46e7b5df3aff): change that.
 package minibroker.control;
 
 import java.util.List;
@@ -24,7 +24,8 @@ public final class Answers {
         String version,
         String clusterId,
         String bootstrapServers,
-        Integer controller) {}
+        Integer controller,
+        String registryUrl) {}
 
     /**
      * The committed offset of a partition.
