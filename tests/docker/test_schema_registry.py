@@ -3,8 +3,11 @@
 import json
 import urllib.request
 from collections.abc import Callable
+from pathlib import Path
 
 from tests.docker.boxes import Container
+from tests.docker.composing import Project
+from tests.docker.engine import Engine
 from tests.patience import PATIENCE_S
 
 Boxes = Callable[..., Container]
@@ -47,3 +50,33 @@ def test_a_broker_and_a_registry_of_its_own_container_share_the_schemas(boxes: B
     words = ["-b", "localhost:9092", "-C", "-t", "names", "-e", "-q", "-s", "value=avro", "-r", "http://localhost:8081"]
     assert broker.execute(["kcat", *words]).stdout == '"alice"\n'
     assert registry.stop() == 0
+
+
+def test_three_containers_of_a_cluster_have_one_registry(engine: Engine) -> None:
+    with Project(engine, Path(__file__).with_name("stacks") / "cluster.yaml") as project:
+        boxes = [project[f"kafka-{number}"] for number in (1, 2, 3)]
+        names: list[str] = []
+
+        def ask(box: Container, path: str, *options: str) -> str:
+            words = ["curl", "-s", "-H", "Content-Type: application/json", *options, f"http://localhost:8081{path}"]
+            return box.execute(words).stdout
+
+        def register(box: Container, name: str) -> None:
+            names.append(name)
+            answer = ask(box, f"/subjects/{name}/versions", "-d", json.dumps({"schema": json.dumps(name)}))
+            assert answer == f'{{"id":{len(names)}}}'
+
+        def have_all() -> bool:
+            subjects = json.dumps(sorted(names), separators=(",", ":"))
+            return [ask(box, "/subjects") for box in boxes] == [subjects] * 3
+
+        for box, name in zip(boxes, ["string", "long", "int"], strict=True):
+            register(box, name)
+        assert have_all()
+        for box, name in ((boxes[2], "float"), (boxes[0], "double")):
+            assert box.stop() == 0
+            engine.docker("start", box.name)
+            wait_until_healthy(box)
+            box.wait_until(have_all, "each container has all subjects")
+            register(box, name)
+        assert have_all()

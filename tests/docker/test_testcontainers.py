@@ -22,6 +22,56 @@ from tests.sweeps import one_in
 PAGE = "docs/testcontainers.md"
 PROGRAMS = Path(__file__).with_name("programs")
 TAG = f"{IMAGE}:8.0.0"
+USES_OF_THE_REGISTRY = {
+    "python": """
+    import json, urllib.request
+    registry = redpanda.get_schema_registry_address()
+    body = json.dumps({"schema": '"string"'}).encode()
+    headers = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
+    request = urllib.request.Request(f"{registry}/subjects/orders-value/versions", body, headers)
+    urllib.request.urlopen(request).read()
+    print(urllib.request.urlopen(f"{registry}/schemas/ids/1").read().decode())
+""",
+    "java": """
+            var registry = kafka.getSchemaRegistryAddress();
+            var http = java.net.http.HttpClient.newHttpClient();
+            var body = java.net.http.HttpRequest.BodyPublishers.ofString("{\\"schema\\": \\"\\\\\\"string\\\\\\"\\"}");
+            var text = java.net.http.HttpResponse.BodyHandlers.ofString();
+            var versions = java.net.URI.create(registry + "/subjects/orders-value/versions");
+            var request = java.net.http.HttpRequest.newBuilder(versions).header("Content-Type", "application/json");
+            http.send(request.POST(body).build(), text);
+            var schema = java.net.URI.create(registry + "/schemas/ids/1");
+            System.out.println(http.send(java.net.http.HttpRequest.newBuilder(schema).build(), text).body());
+""",
+    "js": """
+  const registry = container.getSchemaRegistryAddress();
+  const headers = { "Content-Type": "application/json" };
+  const body = JSON.stringify({ schema: '"string"' });
+  await fetch(`${registry}/subjects/orders-value/versions`, { method: "POST", headers, body });
+  console.log(await (await fetch(`${registry}/schemas/ids/1`)).text());
+""",
+    "go": """
+	registry, err := container.SchemaRegistryAddress(ctx)
+	if err != nil {
+		return err
+	}
+	body := strings.NewReader("{\\"schema\\": \\"\\\\\\"string\\\\\\"\\"}")
+	if _, err := http.Post(registry+"/subjects/orders-value/versions", "application/json", body); err != nil {
+		return err
+	}
+	answer, err := http.Get(registry + "/schemas/ids/1")
+	if err != nil {
+		return err
+	}
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return err
+	}
+	fmt.Println(string(text))
+""",
+}
+"""Lines that register a schema at the address that a class for Redpanda gives, and print it, by language."""
+REGISTERED = r'{"schema":"\"string\""}'
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +80,15 @@ def tag(engine: Engine) -> None:
     engine.docker("tag", IMAGE, TAG)
 
 
-def run(command: Sequence[str], engine: Engine, more: Mapping[str, str] | None = None) -> None:
+def use_registry(program: str, language: str, start: str) -> str:
+    """Return a program that also uses the registry, after the line that starts the container."""
+    assert start in program
+    return program.replace(start, start + USES_OF_THE_REGISTRY[language], 1)
+
+
+def run(
+    command: Sequence[str], engine: Engine, more: Mapping[str, str] | None = None, *, uses_registry: bool = False
+) -> None:
     """Run a program, which must succeed, print the record, and remove the container that it has started."""
     environment = {
         **engine.environment,
@@ -47,6 +105,7 @@ def run(command: Sequence[str], engine: Engine, more: Mapping[str, str] | None =
     engine.try_docker("rm", "--force", "--volumes", *left)
     assert done.returncode == 0, "\n".join([done.stdout, done.stderr, *logs])
     assert "consumed a new order" in done.stdout.splitlines()
+    assert (REGISTERED in done.stdout.splitlines()) == uses_registry
     assert not left
 
 
@@ -58,9 +117,12 @@ def started(engine: Engine) -> set[str]:
 
 @pytest.mark.parametrize(("section", "number"), [("Python", 0), ("Python", 1), ("Redpanda", 0)])
 def test_python(engine: Engine, tmp_path: Path, section: str, number: int) -> None:
+    text, is_redpanda = code(PAGE, section, "python")[number], section == "Redpanda"
+    if is_redpanda:
+        text = use_registry(text, "python", "as redpanda:\n")
     program = tmp_path / "orders.py"
-    program.write_text(code(PAGE, section, "python")[number])
-    run([sys.executable, str(program)], engine)
+    program.write_text(text)
+    run([sys.executable, str(program)], engine, uses_registry=is_redpanda)
 
 
 @pytest.mark.parametrize("kind", one_in(5, ["apache", "redpanda", "confluent", "old", "old with KRaft"]))
@@ -71,6 +133,7 @@ def test_java(engine: Engine, tmp_path: Path, kind: str) -> None:
             "KafkaContainer", "RedpandaContainer"
         )
         program = program.replace("org.testcontainers.kafka", "org.testcontainers.redpanda")
+        program = use_registry(program, "java", "kafka.start();\n")
     elif kind != "apache":
         program = program.replace("apache/kafka", "confluentinc/cp-kafka")
     if kind == "confluent":
@@ -89,7 +152,8 @@ def test_java(engine: Engine, tmp_path: Path, kind: str) -> None:
 
     libs = toolchains.build(toolchains.place("containers-java", [pom]), fetch)
     options = ("-Xmx256m", *jars.SHORT_LIVED, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
-    run([or_skip(jars.java), *options, "-cp", f"{libs}/*", str(tmp_path / "Orders.java")], engine)
+    command = [or_skip(jars.java), *options, "-cp", f"{libs}/*", str(tmp_path / "Orders.java")]
+    run(command, engine, uses_registry=kind == "redpanda")
 
 
 @pytest.mark.torture  # two more sets of jars
@@ -120,6 +184,7 @@ def test_node(engine: Engine, tmp_path: Path, kind: str) -> None:
         address = "`${container.getHost()}:${container.getMappedPort(9093)}`"
         assert address in program
         program = program.replace(address, "container.getBootstrapServers()")
+        program = use_registry(program, "js", ".start();\n")
     (tmp_path / "orders.js").write_text(program)
     node = toolchains.tool("node")
     pins = [PROGRAMS / "node" / name for name in ("package.json", "package-lock.json")]
@@ -132,7 +197,8 @@ def test_node(engine: Engine, tmp_path: Path, kind: str) -> None:
             toolchains.missing(failure)
 
     packages = toolchains.build(toolchains.place("containers-node", pins), install)
-    run([node, str(tmp_path / "orders.js")], engine, {"NODE_PATH": str(packages / "node_modules")})
+    variables = {"NODE_PATH": str(packages / "node_modules")}
+    run([node, str(tmp_path / "orders.js")], engine, variables, uses_registry=kind == "redpanda")
 
 
 @pytest.mark.torture  # Docker's packages take a minute to compile
@@ -142,7 +208,8 @@ def test_go(engine: Engine, tmp_path: Path, kind: str) -> None:
     if kind == "redpanda":
         program = program.replace("modules/kafka", "modules/redpanda").replace("kafka.Run", "redpanda.Run")
         program = program.replace("servers, err := container.Brokers", "server, err := container.KafkaSeedBroker")
-        program = program.replace("servers...", "server")
+        program = program.replace("servers...", "server").replace('"log"\n', '"io"\n"log"\n"net/http"\n"strings"\n')
+        program = use_registry(program, "go", "defer testcontainers.TerminateContainer(container)\n")
     pins = [PROGRAMS / "go" / name for name in ("go.mod", "go.sum")]
     (tmp_path / "main.go").write_text(program)
 
@@ -157,7 +224,7 @@ def test_go(engine: Engine, tmp_path: Path, kind: str) -> None:
         assert failure is None, failure
 
     built = toolchains.build(toolchains.place("containers-go", [*pins, tmp_path / "main.go"]), compile_it)
-    run([str(built / "orders")], engine)
+    run([str(built / "orders")], engine, uses_registry=kind == "redpanda")
 
 
 @pytest.mark.torture  # its 263 crates take minutes to compile
