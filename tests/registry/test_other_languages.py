@@ -1,4 +1,4 @@
-"""The registry's clients for Java, Node.js and Go."""
+"""The registry's clients for Java, Node.js, Go and Rust."""
 
 import functools
 import json
@@ -121,3 +121,24 @@ def test_confluent_s_client_for_java_and_flink_use_the_registry(rest: Rest) -> N
     program = str(FOLDER / "java" / "ConfluentClient.java")
     java = [or_skip(jars.java), "-Xmx256m", *jars.SHORT_LIVED, "-cp", f"{libs}/*", program]
     assert text_output(java, rest) == SEEN_BY_JAVA
+
+
+SEEN_BY_RUST = """\
+avro [0, 0, 0, 0, 2, 14] Record([("order", Record([("id", Long(7))]))])
+json [0, 0, 0, 0, 3, 123, 34, 105, 100, 34, 58, 55, 125] {"id":7}
+protobuf [0, 0, 0, 0, 4, 2, 2, 8, 7] shop.Order [8, 7]
+compatible false
+refused true
+versions [1]
+subjects ["avro-value", "json-value", "order", "protobuf-value"]
+"""
+
+
+@pytest.mark.torture  # its 180 crates take minutes to compile
+def test_a_crate_for_rust_uses_all_formats_and_references(rest: Rest) -> None:
+    folder = FOLDER / "rust"
+    built = toolchains.build(
+        toolchains.place("registry-rust", folder.iterdir()),
+        lambda made: toolchains.cargo_build(folder, made, "registry"),
+    )
+    assert text_output([str(built / "registry")], rest) == SEEN_BY_RUST

@@ -11,6 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
@@ -24,7 +27,7 @@ from tests.pipeline.producing import Message, produce
 from tests.pipeline.source.directories import orders
 from tests.programs import run_to_success
 from tests.registry.rest import Rest
-from tests.registry.schemas import ID, INCOMPATIBLE, V1, V2
+from tests.registry.schemas import ID, INCOMPATIBLE, V1, V2, record
 
 
 @pytest.fixture(scope="module")
@@ -150,6 +153,18 @@ def test_avro_has_the_types_and_the_values_of_from_avro(topics: Topics, spark: S
     assert row.decoded == row.expected
     ours, expected = frame.selectExpr("decoded", f"{expression} AS decoded").schema
     assert ours.dataType.simpleString() == expected.dataType.simpleString()
+
+
+def test_from_avro_reads_what_confluents_serializer_has_written(topics: Topics, spark: SparkSession) -> None:
+    orders: list[dict[str, Any]] = [{"id": 7, "note": "é"}, {"id": -(2**62), "note": None}]
+    text = record(ID, {"name": "note", "type": ["null", "string"]})
+    with SchemaRegistryClient({"url": topics.broker.registry_url}) as client:
+        serialize, context = AvroSerializer(client, text), SerializationContext("orders", MessageField.VALUE)
+        topics.write_bytes(*(serialize(order, context) for order in orders))
+    reader = spark.read.format("minibroker").options(topics="orders", schemas="true")
+    frame = reader.load(str(topics.broker.data_dir)).orderBy("offset")
+    rows = frame.selectExpr("decoded", f"from_avro(substring(value, 6), '{text}') AS expected").collect()
+    assert [row.decoded.asDict() for row in rows] == [row.expected.asDict() for row in rows] == orders
 
 
 def test_sql_and_streams_have_the_column(topics: Topics, spark: SparkSession, tmp_path: Path) -> None:
