@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.docker.boxes import Container
 from tests.docker.composing import Project
 from tests.docker.engine import Engine
+from tests.documented import code
 from tests.patience import PATIENCE_S
 
 Boxes = Callable[..., Container]
@@ -50,6 +51,16 @@ def test_a_broker_and_a_registry_of_its_own_container_share_the_schemas(boxes: B
     words = ["-b", "localhost:9092", "-C", "-t", "names", "-e", "-q", "-s", "value=avro", "-r", "http://localhost:8081"]
     assert broker.execute(["kcat", *words]).stdout == '"alice"\n'
     assert registry.stop() == 0
+
+
+def test_a_documented_file_has_a_registry_of_its_own(engine: Engine, tmp_path: Path) -> None:
+    path = tmp_path / "compose.yaml"
+    (text,) = code("docs/registry-testing.md", "In Compose", "yaml")
+    path.write_text(text)
+    with Project(engine, path) as project, engine.network():
+        assert asked(8081, "/subjects/a/versions", _SCHEMA) == {"id": 1}
+        words = ["curl", "-s", "http://schema-registry:8081/subjects", "http://kafka:8081/subjects"]
+        assert project["kafka"].execute(words).stdout == '["a"]["a"]'
 
 
 def test_three_containers_of_a_cluster_have_one_registry(engine: Engine) -> None:
