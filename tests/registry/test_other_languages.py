@@ -124,9 +124,9 @@ def test_confluent_s_client_for_java_and_flink_use_the_registry(rest: Rest) -> N
 
 
 SEEN_BY_RUST = """\
-avro [0, 0, 0, 0, 2, 14] Record([("order", Record([("id", Long(7))]))])
-json [0, 0, 0, 0, 3, 123, 34, 105, 100, 34, 58, 55, 125] {"id":7}
-protobuf [0, 0, 0, 0, 4, 2, 2, 8, 7] shop.Order [8, 7]
+avro [14] Record([("order", Record([("id", Long(7))]))])
+json [123, 34, 105, 100, 34, 58, 55, 125] {"id":7}
+protobuf [2, 2, 8, 7] shop.Order [8, 7]
 compatible false
 refused true
 versions [1]

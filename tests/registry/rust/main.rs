@@ -53,7 +53,7 @@ fn avro(settings: &SrSettings) -> Result<(), SRCError> {
     let value = Value::Record(vec![(String::from("id"), Value::Long(7))]);
     let bytes = encoder.encode(vec![("order", value)], &of_topic("avro", schema))?;
     let decoded = AvroDecoder::new(settings.clone()).decode(Some(&bytes))?;
-    println!("avro {bytes:?} {:?}", decoded.value);
+    println!("avro {:?} {:?}", &bytes[5..], decoded.value);
     Ok(())
 }
 
@@ -63,7 +63,7 @@ fn json(settings: &SrSettings) -> Result<(), SRCError> {
     let bytes = JsonEncoder::new(settings.clone()).encode(&json!({"id": 7}), &strategy)?;
     let mut decoder = JsonDecoder::new(settings.clone());
     let decoded = decoder.decode(Some(&bytes))?.expect("a value");
-    println!("json {bytes:?} {}", decoded.value);
+    println!("json {:?} {}", &bytes[5..], decoded.value);
     Ok(())
 }
 
@@ -74,8 +74,10 @@ fn protobuf(settings: &SrSettings) -> Result<(), SRCError> {
     let decoder = ProtoRawDecoder::new(settings.clone());
     let decoded = decoder.decode(Some(&bytes))?.expect("a value");
     println!(
-        "protobuf {bytes:?} {} {:?}",
-        decoded.full_name, decoded.bytes
+        "protobuf {:?} {} {:?}",
+        &bytes[5..],
+        decoded.full_name,
+        decoded.bytes
     );
     Ok(())
 }
