@@ -127,7 +127,7 @@ class Application:
         except UnicodeEncodeError:
             raise RegistryError(400, "a text has half of a surrogate pair") from None
         except (InvalidSchemaError, TooMuchWorkError) as error:  # A format has refused a schema or a comparison.
-            raise errors.unprocessable(errors.INVALID_SCHEMA, f"Invalid schema, details: {error}") from None
+            raise errors.RegistryError(errors.INVALID_SCHEMA, f"Invalid schema, details: {error}") from None
 
 
 def _credentials(token: str) -> tuple[bytes, ...]:

@@ -56,9 +56,8 @@ class LocalLog:
         try:
             producing.produce(services, SCHEMAS_TOPIC, messages)
         except (OperationError, OSError) as error:
-            raise RegistryError(
-                500, f"Register schema operation failed while writing to the store: {error}", 50001
-            ) from error
+            message = f"Register schema operation failed while writing to the store: {error}"
+            raise RegistryError(50001, message) from error
 
 
 class BrokerLog(LocalLog):
@@ -98,8 +97,7 @@ class BrokerLog(LocalLog):
             services.core.clock.call_later(matched.delay_ms, is_over.set)
             await is_over.wait()
         if matched is not None and matched.fault is not None:
-            status, error = matched.fault.http_status, cast("int", matched.fault.error)
-            raise RegistryError(status, "A fault has this request fail", int(error))
+            raise RegistryError(int(cast("int", matched.fault.error)), "A fault has this request fail")
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the broker's loop.
@@ -111,13 +109,13 @@ class BrokerLog(LocalLog):
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
         except RuntimeError:
             work.close()
-            raise RegistryError(500, "the broker was stopped", 50001) from None
+            raise RegistryError(50001, "the broker was stopped") from None
         self.is_waiting = True
         try:
             return future.result(_PATIENCE_S)
         except TimeoutError:
             future.cancel()
-            raise RegistryError(500, "the broker's event loop is blocked", 50002) from None
+            raise RegistryError(50002, "the broker's event loop is blocked") from None
         finally:
             self.is_waiting = False
 

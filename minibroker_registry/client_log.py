@@ -81,9 +81,9 @@ class ClientLog:
                     self._cluster.__exit__()
                 self._cluster, self._reader = None, None
                 if is_last:
-                    raise RegistryError(500, error.message, 50002) from None
+                    raise RegistryError(50002, error.message) from None
             except ToolError as error:
-                raise RegistryError(500, error.message, 50001) from None
+                raise RegistryError(50001, error.message) from None
         raise AssertionError
 
     def _read(self, cluster: Cluster) -> tuple[bool, Sequence[Record]]:
@@ -103,7 +103,7 @@ class ClientLog:
         deadline = time.monotonic() + _PATIENCE_S
         while self._reader.positions[partition] < end:
             if time.monotonic() > deadline:
-                raise RegistryError(500, f"{self._topic} cannot be read to offset {end}", 50002)
+                raise RegistryError(50002, f"{self._topic} cannot be read to offset {end}")
             for received in self._reader.poll():
                 record = received.record
                 if record.key is not None:

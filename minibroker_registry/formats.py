@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from minibroker_registry import subjects
-from minibroker_registry.errors import INVALID_SCHEMA, unprocessable
+from minibroker_registry.errors import INVALID_SCHEMA, RegistryError
 from minibroker_registry.records import Version
 from minibroker_registry.schema import InvalidSchemaError, Parse, Parsed, Reference
 
@@ -116,6 +116,6 @@ def invalid_schema(kind: str, text: str, references: tuple[Reference, ...], erro
     """Return the HTTP error for an invalid schema."""
     quoted = text if len(text) <= _MAX_QUOTED_CHARACTERS else f"{text[:_MAX_QUOTED_CHARACTERS]}..."
     names = ", ".join(reference.name for reference in references)
-    return unprocessable(
+    return RegistryError(
         INVALID_SCHEMA, f"Invalid schema {quoted} with refs [{names}] of type {kind}, details: {error}"
     )

@@ -136,7 +136,7 @@ class Registry:
             if version is not None:
                 return version
             if new.version > 0 and new.version != number:
-                raise errors.unprocessable(errors.INVALID_SCHEMA, "Version is not one more than previous version")
+                raise errors.RegistryError(errors.INVALID_SCHEMA, "Version is not one more than previous version")
             reasons = self._compare(draft, self.state.versions(subject), config)
             if reasons:
                 details = f'for subject "{subject}", details: [{", ".join(reasons)}]'
@@ -164,7 +164,7 @@ class Registry:
     def _written(self, version: Version) -> Version:
         found = self.state.version(version.subject, version.version)
         if found is None or found.content.guid != version.content.guid:
-            raise errors.RegistryError(500, "the topic was changed by another program meanwhile", 50001)
+            raise errors.RegistryError(50001, "the topic was changed by another program meanwhile")
         return found
 
     def _next_version(self, subject: str) -> int:
@@ -316,7 +316,7 @@ class Registry:
             raise errors.version_not_found(number)
         name = f"Subject '{subject}' Version {version.version}"
         if version.is_deleted and not permanent:
-            raise errors.not_found(40406, f"{name} was soft deleted.Set permanent=true to delete permanently")
+            raise errors.RegistryError(40406, f"{name} was soft deleted.Set permanent=true to delete permanently")
         self._check_writable(subject)
         self._check_unreferenced([version], permanent=permanent)
         if not permanent:
@@ -325,7 +325,7 @@ class Registry:
             is_last = len(self.state.versions(subject, with_deleted=True)) == 1
             self._write(records.schema_tombstone(version), *(self._settings_of(subject) if is_last else ()))
         else:
-            raise errors.not_found(40407, f"{name} was not deleted first before being permanently deleted")
+            raise errors.RegistryError(40407, f"{name} was not deleted first before being permanently deleted")
         return version.version
 
     def delete_subject(self, subject: str, *, permanent: bool) -> list[int]:
@@ -339,7 +339,7 @@ class Registry:
         if not versions:
             raise errors.subject_not_found(subject)
         if not live and not permanent:
-            raise errors.not_found(
+            raise errors.RegistryError(
                 40404, f"Subject '{subject}' was soft deleted.Set permanent=true to delete permanently"
             )
         self._check_writable(subject)
@@ -348,7 +348,9 @@ class Registry:
             self._write(records.subject_record("DELETE_SUBJECT", subject, {"version": live[-1].version}))
             return [version.version for version in live]
         if live:
-            raise errors.not_found(40405, f"Subject '{subject}' was not deleted first before being permanently deleted")
+            raise errors.RegistryError(
+                40405, f"Subject '{subject}' was not deleted first before being permanently deleted"
+            )
         tombstones = [records.schema_tombstone(version) for version in reversed(versions)]
         self._write(*tombstones, *self._settings_of(subject))
         return [version.version for version in versions]
@@ -378,7 +380,7 @@ class Registry:
             RegistryError: the context has subjects.
         """
         if not context or self.state.subjects(context, with_deleted=True):
-            raise errors.unprocessable(42211, f"The specified context '{context}' is not empty.")
+            raise errors.RegistryError(42211, f"The specified context '{context}' is not empty.")
         self._write(records.context_record(subjects.split(context)[0], is_deleted=True))
 
     # Configuration and modes

@@ -280,7 +280,7 @@ def _get_config(request: Request) -> object:
     subject, registry = request.subject, request.registry
     config = registry.config_in_scope(subject) if request.flag("defaultToGlobal") else registry.config(subject)
     if config is None:
-        raise errors.not_found(40408, f"Subject '{subject}' does not have subject-level compatibility configured")
+        raise errors.RegistryError(40408, f"Subject '{subject}' does not have subject-level compatibility configured")
     return config
 
 
@@ -295,7 +295,7 @@ def _put_config(request: Request) -> object:
     except (TypeError, ValueError, AttributeError) as error:
         raise errors.RegistryError(400, f"the body is not a configuration: {error}") from None
     if changes.get("compatibilityLevel") not in {None, *LEVELS}:
-        raise errors.unprocessable(
+        raise errors.RegistryError(
             42203,
             "Invalid compatibility level. Valid values are none, backward, forward, full, backward_transitive, "
             "forward_transitive, and full_transitive",
@@ -337,7 +337,7 @@ def _get_mode(request: Request) -> object:
     subject, registry = request.subject, request.registry
     mode = registry.mode_in_scope(subject) if request.flag("defaultToGlobal") else registry.mode(subject)
     if mode is None:
-        raise errors.not_found(40409, f"Subject '{subject}' does not have subject-level mode configured")
+        raise errors.RegistryError(40409, f"Subject '{subject}' does not have subject-level mode configured")
     return {"mode": mode}
 
 
@@ -345,7 +345,7 @@ def _put_mode(request: Request) -> object:
     sent = request.fields().get("mode")
     mode = None if sent is None else str(sent).upper()
     if mode is not None and mode not in MODES:
-        raise errors.unprocessable(42204, "Invalid mode. Valid values are READWRITE, READONLY, IMPORT and FORWARD.")
+        raise errors.RegistryError(42204, "Invalid mode. Valid values are READWRITE, READONLY, IMPORT and FORWARD.")
     request.registry.set_mode(request.subject, mode, force=request.flag("force"))
     return {"mode": sent}
 
