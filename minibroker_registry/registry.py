@@ -95,7 +95,7 @@ class Registry:
         """Read the topic to its end."""
         is_new, read = self._log.read()
         if is_new:
-            self.state = State(self.state.greatest_ids())
+            self.state = State(self.state.greatest_ids)
         for record in read:
             self.state.apply(record)
 
@@ -152,7 +152,7 @@ class Registry:
     def _records_of(self, new: Version) -> Iterable[Record]:
         """Yield the records that register a version."""
         context = subjects.split(new.subject)[0]
-        if not self.state.has_context(context):
+        if context not in self.state.contexts():
             yield records.context_record(context)
         for version in self.state.versions(new.subject, with_deleted=True):
             # A version that is registered again takes the place of the softly deleted one.
@@ -173,7 +173,7 @@ class Registry:
     def _choose_id(self, subject: str, new: NewSchema, draft: _Draft) -> int:
         context = subjects.split(subject)[0]
         if new.id is None:
-            return self.state.id_of(context, draft.content.guid) or self.state.greatest_id(context) + 1
+            return self.state.id_of(context, draft.content.guid) or self.state.greatest_ids[context] + 1
         existing = self.state.versions_of_id(context, new.id)
         if existing and existing[0].content.guid != draft.content.guid:
             raise errors.not_permitted(f"Overwrite new schema with id {new.id} in context {context} is not permitted.")

@@ -243,7 +243,7 @@ def _get_by_id(request: Request) -> object:
     version = request.versions_of_id()[0]
     view = request.content(version)
     if request.flag("fetchMaxId"):
-        view["maxId"] = request.state.greatest_id(subjects.split(version.subject)[0])
+        view["maxId"] = request.state.greatest_ids[subjects.split(version.subject)[0]]
     return {**view, **({"subject": version.subject, "version": version.version} if request.is_lenient else {})}
 
 

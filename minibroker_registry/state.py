@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
@@ -35,13 +36,16 @@ class State:
 
     Args:
         greatest_ids: The greatest id of each context that an earlier state has used, which clients may remember.
+
+    Attributes:
+        greatest_ids: The greatest id that was ever used in each context.
     """
 
     def __init__(self, greatest_ids: Mapping[str, int] | None = None) -> None:
         self.configs: dict[str, Config] = {}
         self.modes: dict[str, str] = {}
         self._subjects: dict[str, dict[int, Version]] = {}
-        self._greatest_ids = dict(greatest_ids or {})
+        self.greatest_ids = Counter(greatest_ids)
         self._contexts: dict[str, _Context] = {subjects.DEFAULT_CONTEXT: _Context()}
         self._referrers: dict[tuple[str, int], dict[tuple[str, int], Version]] = {}
 
@@ -95,18 +99,6 @@ class State:
         is_default = context == subjects.DEFAULT_CONTEXT and bool(name)
         return [subjects.join(other, name) for other in self.contexts()] if is_default else [subject]
 
-    def has_context(self, context: str) -> bool:
-        """Return whether a context has a record or a schema."""
-        return context in self._contexts
-
-    def greatest_id(self, context: str) -> int:
-        """Return the greatest id that was ever used in a context."""
-        return self._greatest_ids.get(context, 0)
-
-    def greatest_ids(self) -> Mapping[str, int]:
-        """Return the greatest id of each context, for a state that begins anew."""
-        return self._greatest_ids
-
     def target_of(self, subject: str) -> str:
         """Return the subject that the setting `alias` of a subject names, or the subject itself."""
         alias = self.configs.get(subjects.normalize(subject), {}).get("alias")
@@ -141,7 +133,7 @@ class State:
         place = (version.subject, version.version)
         name = subjects.split(version.subject)[0]
         context = self._contexts.setdefault(name, _Context())
-        self._greatest_ids[name] = max(self.greatest_id(name), version.id)
+        self.greatest_ids[name] = max(self.greatest_ids[name], version.id)
         context.versions.setdefault(version.id, {})[place] = version
         context.ids[version.content.guid] = version.id
         self._subjects.setdefault(version.subject, {})[version.version] = version
