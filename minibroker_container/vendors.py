@@ -6,6 +6,7 @@
 - bitnami/kafka: passwords from files (`..._FILE`), and key stores in a special directory
 """
 
+import glob
 import os
 import re
 import subprocess
@@ -63,6 +64,8 @@ _HTTP_LISTENER: Final = re.compile(r"http://(?P<host>[^:/]*):(?P<port>\d{1,5})",
 _CP_SERVER: Final = re.compile(r"KAFKA_CONFLUENT_(BALANCER|LICENSE|SCHEMA_REGISTRY|CLUSTER_LINK|TELEMETRY)_\w+")
 """Variables of cp-server, which serves HTTP on port 8090 by default."""
 _REGISTRY_PORT: Final = "8081"
+_BRIDGES: Final = "/sys/class/net/*/bridge"
+"""The network bridges of an engine, which only a container in the host's network sees."""
 _CP_SERVER_HTTP: Final = "http://0.0.0.0:8090"
 _HOST_LISTENER: Final = "PLAINTEXT_HOST"
 _LISTENERS: Final = ("KAFKA_LISTENERS", "KAFKA_ADVERTISED_LISTENERS")
@@ -109,7 +112,8 @@ def translate(environment: Mapping[str, str], warn: Warn) -> dict[str, str]:
         port = variables.get("REGISTRY_PORT") or _REGISTRY_PORT
         variables.setdefault("MINIBROKER_REGISTRY", "" if port == "0" else port)
         warn("ADV_HOST: the broker and the schema registry of fast-data-dev run here, without Connect and web pages")
-    variables.setdefault("MINIBROKER_REGISTRY", _REGISTRY_PORT)
+    # In the host's network, another container may be the registry at this port.
+    variables.setdefault("MINIBROKER_REGISTRY", "" if glob.glob(_BRIDGES) else _REGISTRY_PORT)
     return variables
 
 

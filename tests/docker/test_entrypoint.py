@@ -16,7 +16,7 @@ from typing import TypeAlias
 import pytest
 
 from minibroker.security.sasl.jaas import parse_jaas
-from minibroker_container import entrypoint
+from minibroker_container import entrypoint, vendors
 from tests.broker.security.sasl.login import authenticate, handshake
 from tests.broker.socket_client import SocketClient
 from tests.patience import PATIENCE_S
@@ -418,9 +418,19 @@ def test_the_lines_by_which_a_started_kafka_is_recognized_follow_once_clients_ca
     ],
 )
 def test_a_container_has_a_registry_unless_a_variable_turns_it_off(
-    environment: dict[str, str], addresses: list[str]
+    environment: dict[str, str], addresses: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(vendors, "_BRIDGES", str(tmp_path / "*" / "bridge"))
     assert values(entrypoint.container_command(environment, [], lambda _: []), "--registry") == addresses
+
+
+def test_a_container_in_the_network_of_its_host_has_a_registry_only_by_a_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vendors, "_BRIDGES", str(tmp_path / "*" / "bridge"))
+    (tmp_path / "docker0" / "bridge").mkdir(parents=True)
+    for environment, addresses in (({}, []), ({"MINIBROKER_REGISTRY": "9000"}, ["0.0.0.0:9000"])):
+        assert values(entrypoint.container_command(environment, [], lambda _: []), "--registry") == addresses
 
 
 def test_a_taken_port_of_the_registry_is_a_line_in_the_log(tmp_path: Path, path_with_minibroker: str) -> None:
