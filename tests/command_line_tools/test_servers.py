@@ -33,8 +33,8 @@ def wait_for_line(process: subprocess.Popen[str], text: str) -> str:
     return next(line for line in process.stdout if text in line)
 
 
-def ask_zookeeper(port: int, word: bytes) -> bytes:
-    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as client:
+def ask_zookeeper(port: int, word: bytes, timeout_s: float = PATIENCE_S) -> bytes:
+    with socket.create_connection(("127.0.0.1", port), timeout=timeout_s) as client:
         client.sendall(word)
         client.shutdown(socket.SHUT_WR)
         return b"".join(iter(lambda: client.recv(1024), b""))

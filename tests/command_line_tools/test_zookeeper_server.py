@@ -66,8 +66,8 @@ def apache(libs: Path, directory: Path) -> Iterator[int]:
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
 
         def is_up() -> bool:
-            with contextlib.suppress(OSError):
-                return ask_zookeeper(port, b"ruok") == b"imok"
+            with contextlib.suppress(OSError):  # While it starts, it may leave a request without an answer.
+                return ask_zookeeper(port, b"ruok", timeout_s=1) == b"imok"
             return False
 
         try:

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import random
 import signal
 import socket
 import subprocess
@@ -217,9 +218,14 @@ def _archive_of(libs: Path) -> Path:
 
 
 def free_ports(count: int = 2) -> tuple[int, ...]:
-    """Ports that nobody listens on."""
-    with contextlib.ExitStack() as ends:
-        sockets = [ends.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return tuple(each.getsockname()[1] for each in sockets)
+    """Return ports that nobody listens on.
+
+    They are below those that the system gives to clients: a client that polls such a port may connect to itself.
+    """
+    ports = dict[int, None]()
+    while len(ports) < count:
+        port = random.SystemRandom().randrange(20_000, 32_768)
+        with contextlib.suppress(OSError), socket.socket() as each:
+            each.bind(("127.0.0.1", port))
+            ports[port] = None
+    return tuple(ports)
