@@ -37,22 +37,23 @@ def ours(port: int = 0, clock: Clock | None = None) -> Iterator[tuple[int, ZooKe
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     zookeeper = ZooKeeperServer(clock or SystemClock(loop))
-    listening = asyncio.start_server(zookeeper.serve, "127.0.0.1", port)
-    server = asyncio.run_coroutine_threadsafe(listening, loop).result(PATIENCE_S)
 
-    async def close() -> None:
+    async def close(server: asyncio.Server) -> None:
         server.close()
         zookeeper.close()
         while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
             await asyncio.wait(tasks)
 
-    try:
-        yield server.sockets[0].getsockname()[1], zookeeper
-    finally:
-        asyncio.run_coroutine_threadsafe(close(), loop).result(PATIENCE_S)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+    with contextlib.ExitStack() as ends:  # Also if the port is taken, end the thread and close the loop's sockets.
+        ends.callback(loop.close)
+        ends.callback(thread.join)
+        ends.callback(loop.call_soon_threadsafe, loop.stop)
+        listening = asyncio.start_server(zookeeper.serve, "127.0.0.1", port)
+        server = asyncio.run_coroutine_threadsafe(listening, loop).result(PATIENCE_S)
+        try:
+            yield server.sockets[0].getsockname()[1], zookeeper
+        finally:
+            asyncio.run_coroutine_threadsafe(close(server), loop).result(PATIENCE_S)
 
 
 @contextlib.contextmanager

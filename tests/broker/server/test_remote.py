@@ -131,13 +131,14 @@ class Site:
         return max(len(listener.connections), len(listener.quotas))
 
     def close(self) -> None:
-        for node_id in tuple(self.members):
-            self.end_member(node_id)
-        with contextlib.suppress(RuntimeError, AttributeError):
-            self.end_holder()
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join()
-        self.loop.close()
+        with contextlib.ExitStack() as ends:  # Also after a failure, which leaves the loop's sockets open otherwise.
+            ends.callback(self.loop.close)
+            ends.callback(self.thread.join)
+            ends.callback(self.loop.call_soon_threadsafe, self.loop.stop)
+            for node_id in tuple(self.members):
+                self.end_member(node_id)
+            with contextlib.suppress(RuntimeError, AttributeError):
+                self.end_holder()
 
 
 Start = Callable[..., Site]
