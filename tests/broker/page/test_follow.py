@@ -44,6 +44,7 @@ def part_of(broker: Broker, link: str, direction: str) -> bytes:
 
 def sent(broker: Broker, topic: str, values: list[bytes], **options: Any) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "client.id": "till", **options})
+    producer.list_topics(topic, PATIENCE_S)  # A flush may split the batch of a topic without metadata.
     for value in values:
         producer.produce(topic, value, key=b"k" if topic == "latest" else None, partition=0)
     assert producer.flush(PATIENCE_S) == 0

@@ -30,6 +30,7 @@ def used() -> Iterator[Broker]:
             # The records are in one batch, which flush sends.
             settings = {"client.id": "shop", "compression.type": codec, "linger.ms": 60_000}
             producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **settings})
+            producer.list_topics(topic, PATIENCE_S)  # A flush may split the batch of a topic without metadata.
             for number, order in enumerate(ORDERS):
                 producer.produce(topic, order * 3, key=b"customer-%d" % number)
             assert producer.flush(PATIENCE_S) == 0
