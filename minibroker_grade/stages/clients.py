@@ -99,6 +99,9 @@ _JAVA: Final = """
     }
 """
 
+_JVM: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Options for a JVM that ends too soon for an optimizing compiler."""
+
 
 def _run_python(b: Subject, module: str, name: str, program: str, *, transactional: bool = False) -> None:
     if importlib.util.find_spec(module) is None:
@@ -117,7 +120,7 @@ def _run_java(b: Subject, *, transactional: bool) -> None:
         path = os.path.join(folder, "Graded.java")
         with open(path, "w", encoding="utf-8") as file:
             file.write(textwrap.dedent(_JAVA))
-        _run_client(b, [java, "-Xmx256m", "-cp", os.path.join(jars, "*"), path], transactional=transactional)
+        _run_client(b, [java, *_JVM, "-cp", os.path.join(jars, "*"), path], transactional=transactional)
 
 
 def _run_client(b: Subject, command: list[str], *, transactional: bool) -> None:

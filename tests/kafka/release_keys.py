@@ -34,8 +34,7 @@ _POM: Final = """\
 
 def lines_of(folders: Iterable[Path]) -> list[list[str]]:
     """Return what the program says of the releases whose jars are in these folders, named by their versions."""
-    command = [jars.java(), *jvm.OPTIONS, str(_PROGRAM), *map(str, folders)]
-    done = run_to_success(command)
+    done = run_to_success([*jvm.oracle_command(_PROGRAM, jars.find(), heap="512m"), *map(str, folders)])
     return [line.split("\t") for line in done.stdout.splitlines()]
 
 

@@ -13,7 +13,7 @@ import pytest
 from minibroker_registry import avro, json_schema
 from minibroker_registry.schema import InvalidSchemaError, Parsed
 from tests.clients import toolchains
-from tests.kafka import jars
+from tests.kafka import jars, jvm
 from tests.kafka.fixtures import or_skip
 from tests.patience import PATIENCE_S
 from tests.registry.test_avro_compatibility import summary
@@ -38,7 +38,7 @@ def _answers(lines: Sequence[str]) -> list[str]:
     libs = toolchains.build(
         toolchains.place("registry-oracles", [pom]), lambda made: or_skip(functools.partial(jars.from_maven, pom, made))
     )
-    command = [or_skip(jars.java), "-Xmx256m", *jars.SHORT_LIVED, "-cp", f"{libs}/*", str(_JAVA / "Schemas.java")]
+    command = or_skip(lambda: jvm.oracle_command(_JAVA / "Schemas.java", libs, heap="256m"))
     done = subprocess.run(
         command,
         input="\n".join(lines),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.clients import toolchains
-from tests.kafka import jars
+from tests.kafka import jars, jvm
 from tests.kafka.fixtures import or_skip
 from tests.patience import PATIENCE_S
 from tests.registry.rest import Rest
@@ -118,8 +118,7 @@ def test_confluent_s_client_for_java_and_flink_use_the_registry(rest: Rest) -> N
     libs = toolchains.build(
         toolchains.place("registry-flink", [pom]), lambda made: or_skip(functools.partial(jars.from_maven, pom, made))
     )
-    program = str(FOLDER / "java" / "ConfluentClient.java")
-    java = [or_skip(jars.java), "-Xmx256m", *jars.SHORT_LIVED, "-cp", f"{libs}/*", program]
+    java = or_skip(lambda: jvm.oracle_command(FOLDER / "java" / "ConfluentClient.java", libs, heap="256m"))
     assert text_output(java, rest) == SEEN_BY_JAVA
 
 
