@@ -189,6 +189,7 @@ $(VENV)/.dev: $(VENV)/.core $(patsubst %,requirements/%.txt,test lint bench spar
 	  $(LOCKED) --no-build-isolation --use-pep517 --target $(VENV)/$$name -r requirements/$$name.txt & made="$$made $$!"; \
 	done; \
 	for each in $$made; do wait $$each || exit; done
+	@$(VENV)/bin/pytest --collect-only -qq >/dev/null || true # compiles all tests, or each process of a run would
 	@touch $@
 
 $(VENV)/.docs: $(MADE) requirements/docs.txt
