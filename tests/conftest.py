@@ -28,7 +28,7 @@ _patient = settings(
     deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], derandomize=True
 )
 settings.register_profile("check", _patient, max_examples=8)
-settings.register_profile("test", _patient, max_examples=25)
+settings.register_profile("test", _patient, max_examples=16)
 settings.register_profile("torture", _patient, max_examples=100, derandomize=False)
 settings.load_profile("test")
 

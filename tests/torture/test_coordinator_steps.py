@@ -9,7 +9,7 @@ from tests.sweeps import one_in
 from tests.torture.coordinator_steps import kill_at, kill_move_at, steps_of, steps_of_move
 
 SEED = 1
-SHARES = 48
+SHARES = 96
 MOVES = 3
 
 

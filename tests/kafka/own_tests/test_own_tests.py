@@ -13,10 +13,7 @@ from tests.kafka.own_tests.releases import RELEASES
 from tests.kafka.own_tests.runs import Jvm, fork_server
 
 SAMPLE: Final = {
-    "kafka.api.AuthorizerIntegrationTest": (
-        "testAuthorizationWithTopicExisting",
-        "testAuthorizationWithTopicNotExisting",
-    ),
+    "kafka.api.AuthorizerIntegrationTest": ("testAuthorizationWithTopicExisting",),
     "kafka.api.GroupCoordinatorIntegrationTest": (
         "testCoordinatorFailoverAfterCompactingPartitionWithUpgradedConsumerGroup",
     ),

@@ -119,7 +119,9 @@ def test_records_of_aborted_transactions_are_read_only_when_asked_for(
     assert values(uncommitted) == [b"one", b"two", b"never", b"three"]
 
 
-@pytest.mark.parametrize("payload", [JSON_ORDERS, AVRO_ORDERS], ids=["json", "avro"])
+@pytest.mark.parametrize(
+    "payload", [JSON_ORDERS, pytest.param(AVRO_ORDERS, marks=pytest.mark.torture)], ids=["json", "avro"]
+)
 def test_a_table_goes_to_a_topic_to_parquet_and_to_a_topic_again(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, payload: Payload
 ) -> None:

@@ -143,6 +143,7 @@ def test_topics_groups_and_transactions_go_on_under_kafka(move: Move) -> None:
         assert after.last_stable_offset == after.end == orders[0] + 3
 
 
+@pytest.mark.torture
 def test_a_directory_of_kafka_is_served_and_goes_back(move: Move) -> None:
     """Topics created in the meantime are set aside, and a deleted topic returns without its records."""
     (command,) = code(PAGE, "Serve Kafka's directory", "sh")

@@ -136,12 +136,12 @@ def _loses_nothing(damaged: Path, before: bytes) -> bool:
     return is_old and damaged.suffix == ".index" and len(after) < len(before) and len(after) % 8 == 0
 
 
-def test_what_kafkas_tool_complains_of_is_found(oracle: Oracle, theirs: Path, tmp_path: Path) -> None:
+def test_what_kafkas_tool_complains_of_is_found(oracle: Oracle, ours: Path, tmp_path: Path) -> None:
     complaints = 0
     for seed in range(12):
         chance = random.Random(1_000 + seed)
         topic = chance.choice(FOR_THE_TOOL)
-        partition = copied(theirs / "stopped", tmp_path / "copy", topic)
+        partition = copied(ours / "stopped", tmp_path / "copy", topic)
         flip_a_bit(some_file(partition, chance), chance)
         try:
             check_directory(oracle, partition)
