@@ -63,7 +63,8 @@ def settings_of(topic: str) -> VerifySettings:
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Copies of minibroker's directory, taken while it runs and after it stopped."""
     data, copies = tmp_path_factory.mktemp("ours"), tmp_path_factory.mktemp("copies")
-    with Broker(data_dir=str(data), config={"log.retention.ms": "-1", "log.cleaner.backoff.ms": "100"}) as broker:
+    config = {"log.retention.ms": "-1", "log.cleaner.backoff.ms": "100", "log.initial.task.delay.ms": "100"}
+    with Broker(data_dir=str(data), config=config) as broker:
         create(broker.bootstrap_servers, {**TOPICS, **TRANSACTIONAL, **OLD})
         write_all(broker.bootstrap_servers, data / "cleaner-offset-checkpoint")
         write_transactions(broker.bootstrap_servers)
