@@ -273,6 +273,9 @@ func TestFaultsAndJournal(t *testing.T) {
 		{Versions: "0-3", Node: Ptr(1), Topic: "given", Partition: Ptr(0), Nth: 2, Error: "NOT_LEADER_OR_FOLLOWER"},
 		{API: "JoinGroup", Group: Ptr("g"), After: 1, Probability: 0.5, Seed: Ptr(0), Drop: "before"},
 		{API: "EndTxn", TransactionalID: Ptr("t"), Disconnect: "after"},
+		{API: "OffsetCommit", Late: 2},
+		{API: "Produce", Error: 20, Applied: true},
+		{API: "Fetch", FetchBytes: Ptr(0)},
 		{API: "Heartbeat", BlackHole: true},
 		{API: "Heartbeat", Truncate: Ptr(0)},
 		{API: "Fetch", Corrupt: "records"},
@@ -280,7 +283,7 @@ func TestFaultsAndJournal(t *testing.T) {
 	} {
 		must(broker.AddFault(ctx, fault))(t)
 	}
-	same(t, len(must(broker.ListFaults(ctx))(t)), 7)
+	same(t, len(must(broker.ListFaults(ctx))(t)), 10)
 	check(t, broker.ClearFaults(ctx))
 	check(t, broker.ForgetRequests(ctx))
 	check(t, broker.EndJournal(ctx))

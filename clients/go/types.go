@@ -190,12 +190,15 @@ type Fault struct {
 	Seed            *int    `json:"seed,omitempty"`
 	// Error is the name or the number of an error.
 	Error         any     `json:"error,omitempty"`
+	Applied       bool    `json:"applied,omitempty"`
 	Drop          string  `json:"drop,omitempty"`
 	Disconnect    string  `json:"disconnect,omitempty"`
+	Late          int     `json:"late,omitempty"`
 	BlackHole     bool    `json:"black_hole,omitempty"`
 	Truncate      *int    `json:"truncate,omitempty"`
 	Corrupt       string  `json:"corrupt,omitempty"`
 	StaleMetadata int     `json:"stale_metadata,omitempty"`
+	FetchBytes    *int    `json:"fetch_bytes,omitempty"`
 	DelayMs       float64 `json:"delay_ms,omitempty"`
 	ThrottleMs    int     `json:"throttle_ms,omitempty"`
 }

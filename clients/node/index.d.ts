@@ -188,12 +188,15 @@ export interface Fault {
   probability?: number;
   seed?: number;
   error?: string | number;
+  applied?: true;
   drop?: "before" | "after";
   disconnect?: "before" | "after";
+  late?: number;
   black_hole?: true;
   truncate?: number;
   corrupt?: "records" | "body" | "correlation_id" | "length";
   stale_metadata?: number;
+  fetch_bytes?: number;
   delay_ms?: number;
   throttle_ms?: number;
 }

@@ -297,6 +297,7 @@ class Cluster:
         if node.is_up:
             return
         node.is_up = True
+        node.starts += 1
         self.unregistered.discard(node_id)
         if self.controller is None:
             self._choose_controller(node)

@@ -47,6 +47,7 @@ class Node:
     """One broker.
 
     Attributes:
+        starts: The number of times that the broker was started again.
         endpoints: The listeners by name.
         listener: The sockets, or None if there are none, as in tests.
         fetch_sessions: The fetch sessions of this broker's clients.
@@ -56,6 +57,7 @@ class Node:
         self.id = node_id
         self.rack = rack
         self.is_up = True
+        self.starts = 0
         self.endpoints: dict[str, ListenerEndpoint] = {}
         self.listener: Listener | None = None
         self.fetch_sessions = FetchSessionCache(session_slots)

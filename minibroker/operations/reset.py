@@ -62,6 +62,7 @@ def reset(
     journal = journal_of(services)
     if services.faults is not None:
         services.faults.clear()
+        services.faults.late.clear()
     if journal is not None:
         journal.clear()
     if not keep_topics:

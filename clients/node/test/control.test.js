@@ -211,13 +211,16 @@ test("faults and the journal", async () => {
     { versions: "0-3", node: 1, topic: "given", partition: 0, nth: 2, error: "NOT_LEADER_OR_FOLLOWER" },
     { api: "JoinGroup", group: "g", after: 1, probability: 0.5, seed: 0, drop: "before" },
     { api: "EndTxn", transactional_id: "t", disconnect: "after" },
+    { api: "OffsetCommit", late: 2 },
+    { api: "Produce", error: 20, applied: true },
+    { api: "Fetch", fetch_bytes: 0 },
     { api: "Heartbeat", black_hole: true },
     { api: "Heartbeat", truncate: 0 },
     { api: "Fetch", corrupt: "records" },
     { api: "Metadata", stale_metadata: 1, throttle_ms: 5 },
   ];
   for (const fault of faults) await control.addFault(fault);
-  assert.deepEqual((await control.listFaults()).map(({ fault }) => fault.partition ?? fault.seed), [0, 0, ...Array(5)]);
+  assert.deepEqual((await control.listFaults()).map(({ fault }) => fault.partition ?? fault.seed), [0, 0, ...Array(8)]);
   await control.clearFaults();
   await control.forgetRequests();
   await control.endJournal();

@@ -258,9 +258,13 @@ pub struct Fault {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub applied: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub drop: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disconnect: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub black_hole: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -269,6 +273,8 @@ pub struct Fault {
     pub corrupt: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stale_metadata: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fetch_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -331,6 +331,9 @@ fn faults_and_journal() {
             ..of("JoinGroup")
         },
         Fault { transactional_id: some("t"), disconnect: some("after"), ..of("EndTxn") },
+        Fault { late: Some(2), ..of("OffsetCommit") },
+        Fault { error: Some(json!(20)), applied: Some(true), ..of("Produce") },
+        Fault { fetch_bytes: Some(0), ..of("Fetch") },
         Fault { black_hole: Some(true), ..of("Heartbeat") },
         Fault { truncate: Some(0), ..of("Heartbeat") },
         Fault { corrupt: some("records"), ..of("Fetch") },
@@ -339,7 +342,7 @@ fn faults_and_journal() {
     for fault in &faults {
         broker.add_fault(fault).unwrap();
     }
-    assert_eq!(broker.list_faults().unwrap().len(), 7);
+    assert_eq!(broker.list_faults().unwrap().len(), 10);
     broker.clear_faults().unwrap();
     broker.forget_requests().unwrap();
     broker.end_journal().unwrap();

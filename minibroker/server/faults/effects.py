@@ -25,7 +25,8 @@ _CORRELATION_ID_AT: Final = 4
 _CRC_AT: Final = 17
 _CRC_OF_MESSAGES_AT: Final = 12
 
-_WITHOUT_ANSWER: Final = frozenset({"disconnect", "black_hole", "drop"})
+_CLOSING: Final = frozenset({"disconnect", "late"})
+_WITHOUT_ANSWER: Final = _CLOSING | {"black_hole", "drop"}
 
 
 class DelayedByFault(DelayedResponse):
@@ -103,7 +104,7 @@ class DelayedByFault(DelayedResponse):
         action = None if fault is None else fault.action
         if response is None or action in _WITHOUT_ANSWER:
             self._answer.entry.end()
-        if action == "disconnect":
+        if action in _CLOSING:
             channel.end()
         elif action == "black_hole":
             channel.swallow()
@@ -166,6 +167,14 @@ def _read_ranges(response: Any) -> None:
         records = partition.records
         if records is not None and not isinstance(records, bytes | bytearray | memoryview):
             partition.records = records.read()
+
+
+def remove_records(response: Any) -> Any:
+    """Return a fetch response without its records."""
+    for _, partition in _partitions_with_records(response):
+        if partition.records:
+            partition.records = b""
+    return response
 
 
 def _corrupt_records(fault: Fault, response: Any) -> bool:

@@ -30,7 +30,17 @@ _NAMES: Final = ("client_id", "topic", "group", "transactional_id")
 _TARGETS: Final = ("topic", "partition", "group", "transactional_id")
 _WHEN: Final = ("before", "after")
 _CORRUPTIONS: Final = ("records", "body", "correlation_id", "length")
-ACTIONS: Final = ("error", "drop", "disconnect", "black_hole", "truncate", "corrupt", "stale_metadata")
+ACTIONS: Final = (
+    "error",
+    "drop",
+    "disconnect",
+    "late",
+    "black_hole",
+    "truncate",
+    "corrupt",
+    "stale_metadata",
+    "fetch_bytes",
+)
 """A fault has at most one of these. `delay_ms` and `throttle_ms` can be used alone or with any of them."""
 _INTEGERS: Final[dict[str, int | None]] = {
     "partition": 0,
@@ -39,8 +49,10 @@ _INTEGERS: Final[dict[str, int | None]] = {
     "after": 0,
     "times": 1,
     "seed": None,
+    "late": 1,
     "truncate": 0,
     "stale_metadata": 1,
+    "fetch_bytes": 0,
     "throttle_ms": 1,
 }
 """The minimum of each integer field."""
@@ -90,12 +102,15 @@ class Fault:
     probability: float | None = None
     seed: int | None = None
     error: ErrorCode | str | int | None = None
+    applied: bool | None = None
     drop: Literal["before", "after"] | None = None
     disconnect: Literal["before", "after"] | None = None
+    late: int | None = None
     black_hole: bool | None = None
     truncate: int | None = None
     corrupt: Corruption | None = None
     stale_metadata: int | None = None
+    fetch_bytes: int | None = None
     delay_ms: float | None = None
     throttle_ms: int | None = None
 
@@ -134,8 +149,9 @@ class Fault:
         _check_number("delay_ms", self.delay_ms, _MAX_INTEGER)
         for name, allowed in (("drop", _WHEN), ("disconnect", _WHEN), ("corrupt", _CORRUPTIONS)):
             _check_word(name, getattr(self, name), allowed)
-        if self.black_hole is not None and self.black_hole is not True:
-            raise FaultError(f"black_hole: {self.black_hole!r} is not true")
+        for name in ("applied", "black_hole"):
+            if getattr(self, name) not in {None, True}:
+                raise FaultError(f"{name}: {getattr(self, name)!r} is not true")
         if self.nth is not None:
             for name in ("after", "times"):
                 if getattr(self, name) is not None:
@@ -178,12 +194,14 @@ class Fault:
             raise FaultError(
                 f"{actions[1]}: {getattr(self, actions[1])!r} cannot go with {actions[0]}: a fault does one thing"
             )
-        required_api = "Fetch" if self.corrupt == "records" else ("Metadata" if self.stale_metadata else None)
-        if required_api and (self._is_api is None or not self._is_api(required_api)):
+        required_apis = self._required_apis
+        if required_apis and (self._is_api is None or not any(map(self._is_api, required_apis))):
             raise FaultError(
-                f"{actions[0]}: {getattr(self, actions[0])!r} is for api={required_api!r}, not for {self.api!r}"
+                f"{actions[0]}: {getattr(self, actions[0])!r} is for api={required_apis[0]!r}, not for {self.api!r}"
             )
-        if self.throttle_ms is not None and actions and actions[0] not in {"error", "stale_metadata"}:
+        if self.applied and self.error is None:
+            raise FaultError(f"applied: {self.applied!r} has no meaning without error")
+        if self.throttle_ms is not None and actions and actions[0] not in {"error", "stale_metadata", "fetch_bytes"}:
             raise FaultError(
                 f"throttle_ms: {self.throttle_ms!r} cannot go with {actions[0]}, which leaves no answer whole"
             )
@@ -194,6 +212,13 @@ class Fault:
                 raise FaultError(str(error)) from None
             if self.error is ErrorCode.NONE:
                 raise FaultError("error: NONE is not an error")
+
+    @property
+    def _required_apis(self) -> tuple[str, ...]:
+        """The APIs that the fault's action is for, or () for all."""
+        if self.fetch_bytes is not None:
+            return "Fetch", "ShareFetch"
+        return ("Fetch",) if self.corrupt == "records" else ("Metadata",) if self.stale_metadata else ()
 
     @property
     def action(self) -> str | None:
@@ -228,8 +253,7 @@ class Fault:
             and (self.version_range is None or context.version in self.version_range)
             and (self.node is None or self.node == context.node)
             and ((is_client := self._is_named["client_id"]) is None or is_client(context.client_id or ""))
-            and (self.corrupt != "records" or context.api == "Fetch")
-            and (self.stale_metadata is None or context.api == "Metadata")
+            and (not self._required_apis or context.api in self._required_apis)
             and (self.partition is None or "partition" in target_fields(find_endpoint(context.api)))
             and any(map(self.applies_to, context.targets))
         )

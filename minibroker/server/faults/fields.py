@@ -40,6 +40,12 @@ WHAT: Final = (
         "The broker does not apply the request. The response has this error, where its API has errors.",
     ),
     Row(
+        "applied",
+        "`true`",
+        "With `error`: the broker applies the request, and the response has the error all the same. A request that the "
+        "broker refuses anyway keeps its own error.",
+    ),
+    Row(
         "drop",
         "`before`, `after`",
         "No response. `before`: the broker does not apply the request. `after`: it does, and the response is lost. "
@@ -49,6 +55,12 @@ WHAT: Final = (
         "disconnect",
         "`before`, `after`",
         "The broker closes the connection instead of responding, before or after it has applied the request.",
+    ),
+    Row(
+        "late",
+        "integer from 1",
+        "The broker closes the connection at once. It applies the request, with all its checks, after N later requests "
+        "that name one of its partitions, groups or transactional ids.",
     ),
     Row(
         "black_hole",
@@ -72,6 +84,12 @@ WHAT: Final = (
         "integer from 1",
         "Metadata responses show the cluster as it was N changes ago, or when you added the fault if there were fewer "
         "changes. Changes between two requests count as one.",
+    ),
+    Row(
+        "fetch_bytes",
+        "integer from 0",
+        "The response has records of at most this size, but at least one batch (Fetch, ShareFetch). With 0 it has no "
+        "records, and comes at once.",
     ),
     Row(
         "delay_ms",

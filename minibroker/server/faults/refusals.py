@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from minibroker.cluster.routing.outcomes import ChangedResponse, DelayedResponse
 from minibroker.cluster.routing.slices import then
+from minibroker.server.inspection.journal import error_codes_of
 from minibroker.server.requests.declarations import Target
-from minibroker.server.requests.dispatch import handle
 from minibroker.server.requests.refusals import check_acks, error_answer, merge_response, partial_error_answer
 from minibroker.server.requests.targets import select_targets
 from minibroker_protocol.api_keys import ApiKey
@@ -25,13 +25,19 @@ with lazy:
     from minibroker_protocol.messages import fetch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from minibroker.server.faults.fault import Fault
     from minibroker.server.requests.call import Call
     from minibroker_protocol.error_codes import ErrorCode
 
+    Handle = Callable[[Any, Call], Any]
 
-def refuse(fault: Fault, request: Any, targets: tuple[Target, ...], call: Call) -> Any:
+
+def refuse(fault: Fault, request: Any, targets: tuple[Target, ...], call: Call, handle: Handle) -> Any:
     """Refuse a request that a fault with `error` hits, or the parts of it that the fault applies to.
+
+    `handle` handles the remaining parts, and the refused ones, too, if the fault is `applied`.
 
     Returns:
         The result to use instead of the handler's and whether it contains an error, or work that produces both.
@@ -40,31 +46,40 @@ def refuse(fault: Fault, request: Any, targets: tuple[Target, ...], call: Call) 
         UnservedRequestError: A Produce request has acks=0. As in Kafka, an error closes its connection.
     """
     endpoint = call.endpoint
-    code, key = cast("ErrorCode", fault.error), endpoint.route.key
+    key = endpoint.route.key
     if key is ApiKey.METADATA:
-        return _refuse_metadata(fault, request, call)
+        return _refuse_metadata(fault, request, call, handle)
     if key is ApiKey.FETCH and fault.is_partial:
         served = handle(replace(request, max_wait_ms=0), call)  # Like Kafka, answer immediately if there is an error.
         return then(served, partial(_refuse_partitions, fault, request, targets, call))
-    make = partial_error_answer if fault.is_partial else error_answer
-    refused_targets = [candidate for candidate in targets if fault.applies_to(candidate)]
-    if len(refused_targets) == len(targets):
-        check_acks(endpoint, request, f"a fault answers {code.name}")
-        return make(endpoint, request, call.api_version, code), True
-    refused = select_targets(endpoint.names, request, fault.applies_to, call.core)
-    errors = make(endpoint, refused, call.api_version, code)
+    is_whole = all(map(fault.applies_to, targets))
+    refused = request if is_whole else select_targets(endpoint.names, request, fault.applies_to, call.core)
+
+    def answer_refused(applied: Any) -> tuple[Any, bool]:
+        if isinstance(applied, DelayedResponse):
+            return ChangedResponse(applied, lambda response: answer_refused(response)[0]), True
+        if any(error_codes_of(applied)):  # The request was refused anyway, so it was not applied.
+            return applied, False
+        check_acks(endpoint, refused, f"a fault answers {cast('ErrorCode', fault.error).name}")
+        make = partial_error_answer if fault.is_partial else error_answer
+        return make(endpoint, refused, call.api_version, cast("ErrorCode", fault.error)), True
+
+    applied = handle(refused, call) if fault.applied else None
+    if is_whole:
+        return then(applied, answer_refused)
     remaining = select_targets(endpoint.names, request, lambda target: not fault.applies_to(target), call.core)
 
-    def add_errors(served: Any) -> tuple[Any, bool]:
+    def add_errors(applied: Any, served: Any) -> tuple[Any, bool]:
         if isinstance(served, DelayedResponse):
-            return ChangedResponse(served, lambda response: merge_response(response, errors)), True
-        check_acks(endpoint, request, f"a fault answers {code.name}")
-        return merge_response(served, errors), True
+            return ChangedResponse(served, lambda response: add_errors(applied, response)[0]), True
+        # The error of a delayed request is sent early, as after a timeout in the broker.
+        errors, has_error = answer_refused(None if isinstance(applied, DelayedResponse) else applied)
+        return merge_response(served, errors), has_error
 
-    return then(handle(remaining, call), add_errors)
+    return then(applied, lambda applied: then(handle(remaining, call), partial(add_errors, applied)))
 
 
-def _refuse_metadata(fault: Fault, request: Any, call: Call) -> Any:
+def _refuse_metadata(fault: Fault, request: Any, call: Call, handle: Handle) -> Any:
     """Refuse topics or a partition. The response still lists the brokers, which the client needs to retry."""
     code, names = cast("ErrorCode", fault.error), call.endpoint.names
 

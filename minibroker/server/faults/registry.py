@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from minibroker.cluster.hooks import FaultHit
-from minibroker.cluster.routing.outcomes import Answer, DelayedResponse, Outcome, Waiting
+from minibroker.cluster.routing.outcomes import Answer, ChangedResponse, DelayedResponse, Outcome, Waiting
 from minibroker.cluster.routing.slices import then
-from minibroker.server.faults.effects import DelayedByFault
+from minibroker.server.faults.effects import DelayedByFault, remove_records
 from minibroker.server.faults.fault import RequestContext
+from minibroker.server.faults.late_requests import LateRequests
 from minibroker.server.faults.refusals import refuse
 from minibroker.server.faults.stale_metadata import MetadataHistory
 from minibroker.server.inspection.recording import recording_of
 from minibroker.server.requests.declarations import Target
-from minibroker.server.requests.dispatch import handle, outcome_of, serve
+from minibroker.server.requests.dispatch import handle, outcome_of
 from minibroker.server.requests.targets import targets_of
 from minibroker_protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     from minibroker.cluster.routing.outcomes import Channel
     from minibroker.server.faults.fault import Fault
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
     from minibroker.server.requests.call import Call
     from minibroker.server.services import Services
 
-_IMMEDIATE: Final = frozenset({None, "error", "stale_metadata"})
+    Advisor = Callable[[RequestContext, Any, Call, RecordedRequest], Fault | None]
+    Observer = Callable[[RecordedRequest, Any, Any, Call], None]
+
+_IMMEDIATE: Final = frozenset({None, "error", "stale_metadata", "fetch_bytes"})
 """Actions whose response is sent like any other, unless it is delayed."""
 
 
@@ -51,19 +55,29 @@ class MatchedFault:
 
 
 class FaultRegistry:
-    """The installed faults, in the order of their installation. While there are any, all requests go through `serve`.
+    """The installed faults, in the order of their installation.
+
+    While there are faults, an advisor or observers, all requests go through `serve`.
 
     Attributes:
         history: The history of the metadata, or None if no fault returns stale metadata.
+        late: The requests that are applied after their connections were closed.
     """
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self._faults: tuple[Fault, ...] = ()  # Changes replace the tuple, because other threads may be reading it.
+        self._advisor: Advisor | None = None
+        self._observers: tuple[Observer, ...] = ()
         self.history: MetadataHistory | None = None
+        self.late = LateRequests(services, self._handle)
 
     def __len__(self) -> int:
         return len(self._faults)
+
+    def __bool__(self) -> bool:
+        """Return whether requests must go through `serve`."""
+        return bool(self._faults or self._advisor is not None or self._observers)
 
     def __iter__(self) -> Iterator[Fault]:
         return iter(self._faults)
@@ -89,6 +103,38 @@ class FaultRegistry:
         """Remove all faults."""
         self._install(())
 
+    @property
+    def advisor(self) -> Advisor | None:
+        """A function asked about each request that no installed fault hits, or None.
+
+        It gets the context, the request, its call and its entry. The fault that it returns applies as if it were
+        installed and due.
+        """
+        return self._advisor
+
+    @advisor.setter
+    def advisor(self, advisor: Advisor | None) -> None:
+        self._advisor = advisor
+        self._install(self._faults)
+
+    def add_observer(self, observer: Observer) -> None:
+        """Call `observer(entry, request, response, call)` for each request once it has been applied.
+
+        The response is that of the handler, before a fault changes or loses it, or None for Produce with acks=0. A
+        delayed response is observed when it is delivered. `entry.number` numbers the requests in order of arrival.
+        """
+        self._observers = (*self._observers, observer)
+        self._install(self._faults)
+
+    def remove_observer(self, observer: Observer) -> None:
+        """Stop calling an observer."""
+        self._observers = tuple(other for other in self._observers if other != observer)
+        self._install(self._faults)
+
+    def settle(self) -> None:
+        """Apply all late requests now."""
+        self.late.apply_all()
+
     @contextmanager
     def installed(self, fault: Fault) -> Generator[Fault]:
         """Install a fault for the duration of a `with` block."""
@@ -101,11 +147,16 @@ class FaultRegistry:
     def _install(self, faults: tuple[Fault, ...]) -> None:
         self._faults = faults
         depth = max((fault.stale_metadata or 0 for fault in faults), default=0)
-        if not depth:
+        if depth:
+            self._remember_metadata(depth)
+        elif self._advisor is None:
             self.history = None
-        elif self.history is None or self.history.depth < depth:
+        recording_of(self._services).record_faults(has_faults=bool(self))
+
+    def _remember_metadata(self, depth: int) -> MetadataHistory:
+        if self.history is None or self.history.depth < depth:
             self.history = MetadataHistory(self._services, depth)
-        recording_of(self._services).record_faults(has_faults=bool(faults))
+        return self.history
 
     def match(self, context: RequestContext) -> MatchedFault | None:
         """Return the effect of the faults that hit a request, or None.
@@ -113,17 +164,7 @@ class FaultRegistry:
         Each fault counts the requests that it matches. Of the faults that are due, the first one with an action
         applies. All due faults that only delay or throttle apply as well, regardless of their position.
         """
-        due = [fault for fault in self._faults if fault.is_due(context)]
-        if not due:
-            return None
-        first = next((fault for fault in due if fault.action is not None), None)
-        hitting = [fault for fault in due if fault is first or fault.action is None]
-        return MatchedFault(
-            first,
-            hitting,
-            sum(fault.delay_ms or 0 for fault in hitting),
-            max((fault.throttle_ms or 0 for fault in hitting), default=0),
-        )
+        return _combine([fault for fault in self._faults if fault.is_due(context)])
 
     def match_http(self, request: str) -> MatchedFault | None:
         """Count a request to the schema registry, such as `GET /subjects`, and return the effect on it, or None."""
@@ -144,16 +185,24 @@ class FaultRegistry:
         endpoint = call.endpoint
         targets = targets_of(endpoint.names, request, call)
         node = call.session.node.id
-        matched = self.match(RequestContext(endpoint.api, entry.version, call.client_id, node, targets))
+        context = RequestContext(endpoint.api, entry.version, call.client_id, node, targets)
+        matched = self.match(context)
+        if matched is None and self._advisor is not None:
+            advised = self._advisor(context, request, call, entry)
+            matched = None if advised is None else _combine([advised])
+        self.late.count(targets)
         if matched is None:
-            return serve(request, call, entry.correlation_id, entry)
+            work = self._handle(request, call, entry)
+            return then(work, lambda response: outcome_of(response, call, entry.correlation_id, entry))
         fault = matched.fault
         shown_fault = entry.fault = fault or matched.all[0]
         for hitting in matched.all:
             hitting.record_hit(entry)
         self._services.core.hooks.fault_hit(FaultHit(endpoint.api, call.client_id, shown_fault.to_json))
         action = None if fault is None else fault.action
-        is_lost = fault is not None and (action == "black_hole" or "before" in {fault.drop, fault.disconnect})
+        is_lost = fault is not None and (action in {"black_hole", "late"} or "before" in {fault.drop, fault.disconnect})
+        if fault is not None and fault.late is not None:
+            self.late.add(fault.late, request, targets, call, entry)
         entry.expects_response = endpoint.route.key is not ApiKey.PRODUCE or bool(request.acks)
         if is_lost:
             return self._apply(None, matched, channel, call, entry)
@@ -182,11 +231,12 @@ class FaultRegistry:
         self, fault: Fault | None, request: Any, targets: tuple[Target, ...], call: Call, entry: RecordedRequest
     ) -> Any:
         """Return the response of the handler or of the fault that replaces it, or work that produces the response."""
+        if fault is not None and fault.fetch_bytes is not None:
+            return self._fetch_less(fault.fetch_bytes, request, call, entry)
         if fault is None or fault.action not in {"error", "stale_metadata"}:
-            return handle(request, call)
-        if fault.action == "stale_metadata":
-            assert self.history is not None
-            return self.history.response(request, fault.stale_metadata or 1, call)
+            return self._handle(request, call, entry)
+        if fault.stale_metadata is not None:
+            return self._remember_metadata(fault.stale_metadata).response(request, fault.stale_metadata, call)
 
         def withdraw_unused_hit(refused: tuple[Any, bool]) -> Any:
             response, has_error = refused
@@ -194,7 +244,47 @@ class FaultRegistry:
                 fault.remove_hit(entry)
             return response
 
-        return then(refuse(fault, request, targets, call), withdraw_unused_hit)
+        def handle_and_observe(part: Any, call: Call) -> Any:
+            return self._handle(part, call, entry)
+
+        return then(refuse(fault, request, targets, call, handle_and_observe), withdraw_unused_hit)
+
+    def _handle(self, request: Any, call: Call, entry: RecordedRequest) -> Any:
+        """Handle a request like `dispatch.handle`, and pass its response to the observers."""
+        result = handle(request, call)
+        return then(result, partial(self._observe, entry, request, call)) if self._observers else result
+
+    def _observe(self, entry: RecordedRequest, request: Any, call: Call, response: Any) -> Any:
+        if isinstance(response, DelayedResponse):
+            return ChangedResponse(response, partial(self._observe, entry, request, call))
+        self._services.core.writes.commit()  # A failed write turns the response to a Produce request into an error.
+        for observer in self._observers:
+            observer(entry, request, response, call)
+        return response
+
+    def _fetch_less(self, max_bytes: int, request: Any, call: Call, entry: RecordedRequest) -> Any:
+        """Serve a fetch with a lower limit. As in Kafka, a limit below the first batch still returns that batch.
+
+        With a limit of 0 the response has no records, as after a wait that ended without new ones.
+        """
+        if max_bytes:
+            return self._handle(replace(request, max_bytes=min(max_bytes, request.max_bytes)), call, entry)
+        answered = self._handle(replace(request, max_bytes=0, max_wait_ms=0), call, entry)
+        return then(answered, remove_records)
+
+
+def _combine(due: Sequence[Fault]) -> MatchedFault | None:
+    """Return the effect of the faults that are due for a request, or None if there are none."""
+    if not due:
+        return None
+    first = next((fault for fault in due if fault.action is not None), None)
+    hitting = [fault for fault in due if fault is first or fault.action is None]
+    return MatchedFault(
+        first,
+        hitting,
+        sum(fault.delay_ms or 0 for fault in hitting),
+        max((fault.throttle_ms or 0 for fault in hitting), default=0),
+    )
 
 
 def faults_of(services: Services) -> FaultRegistry:

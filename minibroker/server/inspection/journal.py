@@ -53,8 +53,8 @@ class Entry(Exchange):
 
     Attributes:
         number: The number of the request since the start of the journal. On a broker with a page all requests are
-            counted, and the page shows the same numbers. It is 0 for a fault's hit without a
-            journal.
+            counted, and the page shows the same numbers. A fault's hit without a journal has the number of the
+            request since the first fault.
         client_id: The client id that the client sent.
         bytes_in: The size of the request, with the length field.
         bytes_out: The size of the response with the length field, or 0 if none was sent.

@@ -343,6 +343,7 @@ class Recording:
 
     def _add(self, recorded: RecordedRequest, frame: memoryview) -> None:
         self._begun += 1
+        recorded.number = self._begun  # A ring assigns its own numbers.
         if self.keeps_frames:
             kept_frame = b"".join((_LENGTH.pack(recorded.bytes_in - _LENGTH.size), frame[: self.room(len(frame))]))
             recorded.request_frame = frame_without_secrets(recorded, kept_frame, is_request=True)

@@ -72,6 +72,11 @@ public final class Fault extends Fields<Fault> {
         return set("error", error);
     }
 
+    /** Applies the request although the response has an error. */
+    public Fault applied() {
+        return set("applied", true);
+    }
+
     /** Sends no response. The request is lost "before" or "after" it is applied. */
     public Fault drop(String drop) {
         return set("drop", drop);
@@ -80,6 +85,11 @@ public final class Fault extends Fields<Fault> {
     /** Closes the connection "before" or "after" the request is applied. */
     public Fault disconnect(String disconnect) {
         return set("disconnect", disconnect);
+    }
+
+    /** Closes the connection, and applies the request after this many later requests. */
+    public Fault late(int late) {
+        return set("late", late);
     }
 
     /** Keeps the connection open without applying or answering any further request. */
@@ -100,6 +110,11 @@ public final class Fault extends Fields<Fault> {
     /** The number of changes by which the Metadata response is out of date. */
     public Fault staleMetadata(int staleMetadata) {
         return set("stale_metadata", staleMetadata);
+    }
+
+    /** The largest size of the records in a response to a fetch. */
+    public Fault fetchBytes(int fetchBytes) {
+        return set("fetch_bytes", fetchBytes);
     }
 
     /** The delay of the response. */
