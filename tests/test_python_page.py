@@ -10,7 +10,16 @@ import minibroker
 from minibroker import Broker, ConflictError, NotFoundError, NotRunningError, OperationError, WaitTimeoutError
 from minibroker.cluster.cluster import ClusterError
 from minibroker.config import ConfigError
-from minibroker.operations.blocking import BrokerClock, BrokerNode, Brokers, ConsumerGroup, Faults, Retention, Schemas
+from minibroker.operations.blocking import (
+    BrokerClock,
+    BrokerNode,
+    Brokers,
+    Chaos,
+    ConsumerGroup,
+    Faults,
+    Retention,
+    Schemas,
+)
 from minibroker.server.faults.fault import FaultError
 from minibroker.server.inspection.journal import Journal
 from tests.documented import ROOT, blocks
@@ -34,7 +43,7 @@ def test_the_examples_of_the_page_run() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [Broker, BrokerClock, BrokerNode, Brokers, ConsumerGroup, Faults, Journal, Retention, Schemas]
+    "kind", [Broker, BrokerClock, BrokerNode, Brokers, Chaos, ConsumerGroup, Faults, Journal, Retention, Schemas]
 )
 def test_the_examples_have_every_public_member(kind: type) -> None:
     code = "".join(block.text for block in blocks(PAGE) if block.language == "python")

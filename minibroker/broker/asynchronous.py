@@ -21,6 +21,7 @@ from minibroker.server.services import Services
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
+    from minibroker.chaos import engine
     from minibroker.operations.seeding import seeds
     from minibroker.server import loop_watch
     from minibroker.server.inspection import journal as inspection_journal
@@ -207,6 +208,9 @@ class AsyncBroker(AsyncOperations):
         for companion in (self._plane, self._page, self._registry):
             if companion is not None:
                 companion.start(self, asyncio.get_running_loop())
+        if options.chaos is not None:
+            seed, profile = options.chaos
+            engine.Chaos(server.services, seed, profile=profile).start()
         if not self.owns_loop:
             self._watch = loop_watch.LoopWatch(self._has_waiting_clients)
 

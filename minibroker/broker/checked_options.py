@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
+from minibroker.chaos.steps import parse_seed
 from minibroker.cluster import listeners
 from minibroker.cluster.topic_admin import TopicSpec
 from minibroker.config import BrokerConfig
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from minibroker_registry.server import RegistryServer
 
 
+_CHAOS_BROKERS: Final = 3
+_CHAOS_PROPERTIES: Final = {"default.replication.factor": "3", "min.insync.replicas": "2"}
+
 _logger: Final = logging.getLogger(__name__)
 
 
@@ -38,6 +42,7 @@ class CheckedOptions:
     """The validated options of a broker.
 
     Attributes:
+        chaos: the seed and the profile of chaos, or None.
         racks: the rack of each broker, where an empty string stands for `broker.rack`. Empty if none are given.
         listeners: the listeners of the first broker.
         seeds: the topics and records of `seed_data`.
@@ -54,15 +59,19 @@ class CheckedOptions:
     def __init__(self, options: BrokerOptions) -> None:
         # Keep a reference, because a Security object deletes its generated certificates when it is freed.
         self.security = options.get("security")
+        self.chaos = parse_seed(options.get("chaos"))
         properties = {name: _config_text(name, value) for name, value in (options.get("config") or {}).items()}
         if self.security is not None:
             properties = {**self.security.settings(), **properties}
+        if self.chaos is not None:
+            properties = {**_CHAOS_PROPERTIES, **properties}
         self.config = BrokerConfig.from_properties(properties)
         self.topics = _parse_topics(options)
         seed_data = options.get("seed_data")
         self.seeds = None if seed_data is None else seed_file.read_seeds(os.fspath(seed_data))
         self.racks = _parse_racks(options, self.seeds)
-        self.brokers = _count_brokers(options, self.racks)
+        default_brokers = 1 if self.chaos is None else _CHAOS_BROKERS
+        self.brokers = _count_brokers(options, self.racks, default_brokers)
         self.listeners = _make_listeners(options, properties, self.brokers)
         self.clock = options.get("clock")
         self.journal = options.get("journal", False)
@@ -168,10 +177,10 @@ def _parse_racks(options: BrokerOptions, seeds: "Seeds | None") -> list[str]:
     return [rack.strip() for rack in racks]
 
 
-def _count_brokers(options: BrokerOptions, racks: Sequence[str]) -> int:
+def _count_brokers(options: BrokerOptions, racks: Sequence[str], default: int) -> int:
     brokers = options.get("brokers")
     if brokers is None:
-        return len(racks) or 1
+        return len(racks) or default
     if not isinstance(brokers, int):  # pyright: ignore[reportUnnecessaryIsInstance] - not all callers have types
         raise TypeError(f"brokers: {brokers!r} is not a number of brokers")
     if brokers < 1:

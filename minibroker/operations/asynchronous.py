@@ -25,6 +25,7 @@ with lazy:
 
 if TYPE_CHECKING:
     # Imported for type checking only, to keep start-up fast.
+    from minibroker.chaos.steps import Step
     from minibroker.operations.expecting import Matching
     from minibroker.operations.producing import Codec, Format, Message, Payload, RecordMetadata
     from minibroker.operations.records import ConsumerRecord, DecodedRecord, Isolation
@@ -381,6 +382,28 @@ class AsyncOperations:
             FaultError: a field is invalid.
         """
         return handles.AsyncFaultContext(self.faults, faults_fault.Fault.from_json(fields))
+
+    def chaos(
+        self,
+        seed: int | None = None,
+        *,
+        profile: str = "default",
+        only: Sequence[str] = (),
+        without: Sequence[str] = (),
+        steps: "Sequence[Step] | Mapping[str, Any] | None" = None,
+    ) -> handles.AsyncChaos:
+        """Return a context manager under which the broker misbehaves as a Kafka cluster may, see docs/chaos.md.
+
+        Without arguments, return a handle for the chaos that is running, such as that of `Broker(chaos=7)`.
+
+        Args:
+            seed: The seed of all decisions.
+            profile: "default", "heavy", "network", "rebalances", "failovers" or "transactions".
+            only: The names of the only misbehaviours to use, instead of those of the profile.
+            without: The names of misbehaviours to leave out.
+            steps: The steps of an earlier run to repeat, instead of a seed, or a document that contains them.
+        """
+        return handles.AsyncChaos(self, seed, profile=profile, only=only, without=without, steps=steps)
 
     async def reset(self, *, keep_topics: bool = False, keep_schemas: bool = False) -> None:
         """Remove all records, groups, transactions and faults, start all brokers, and reset the clock.

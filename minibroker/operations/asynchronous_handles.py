@@ -7,12 +7,14 @@ import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from minibroker.cluster.errors import MinibrokerWarning, callers_line, is_the_callers, warn_caller
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
+    from minibroker.chaos import engine
+    from minibroker.chaos import steps as chaos_steps
     from minibroker.operations import catching_up, faults, groups, schemas, share_groups, time, waiting
     from minibroker.server.faults import fault as faults_fault
     from minibroker.server.faults import registry
@@ -21,6 +23,8 @@ with lazy:
 
 if TYPE_CHECKING:
     # Imported for type checking only, to keep start-up fast.
+    from minibroker.chaos.engine import Chaos
+    from minibroker.chaos.steps import Step
     from minibroker.operations.asynchronous import AsyncOperations
     from minibroker.operations.groups import GroupDescription
     from minibroker.operations.schemas import SchemaVersion
@@ -356,3 +360,79 @@ class AsyncFaultContext:
                 MinibrokerWarning,
                 *self._line,
             )
+
+
+class AsyncChaos(_Handle):
+    """Chaos on an `AsyncBroker`, for a `with` block or for as long as the broker runs (docs/chaos.md)."""
+
+    def __init__(
+        self,
+        broker: "AsyncOperations",
+        seed: int | None,
+        *,
+        steps: "Sequence[Step] | Mapping[str, Any] | None",
+        **choices: Any,
+    ) -> None:
+        super().__init__(broker)
+        self._seed = seed
+        self._given = chaos_steps.from_json(steps) if isinstance(steps, Mapping) else steps
+        self._choices = choices
+        self._engine: Chaos | None = None
+
+    @property
+    def _chaos(self) -> "Chaos":
+        chaos: Chaos | None = self._engine or self._services.chaos
+        if chaos is None:
+            raise RuntimeError(
+                "there is no chaos: `with broker.chaos(seed=7):` begins one, and so does Broker(chaos=7)"
+            )
+        return chaos
+
+    @property
+    def steps(self) -> "list[Step]":
+        """The misbehaviours so far. Under stored steps they are those that happened."""
+        return list(self._chaos.steps)
+
+    @property
+    def is_felt(self) -> bool:
+        """Whether a client has reacted to a misbehaviour. Otherwise the run has shown nothing."""
+        return self._chaos.is_felt
+
+    @property
+    def met(self) -> tuple[int, int, int]:
+        """The numbers of stored steps that happened exactly, at a later attempt, and not at all."""
+        return self._chaos.met
+
+    def report(self) -> list[str]:
+        """Return the run in lines of text: the seed, the misbehaviours, and what clients did next."""
+        return self._chaos.report()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a document of the steps that `broker.chaos(steps=...)` repeats."""
+        chaos = self._chaos
+        return chaos_steps.to_json(chaos.steps, chaos.seed, chaos.profile)
+
+    async def settle(self) -> None:
+        """Begin the quiet phase: nothing new goes wrong, and all that is held or late is applied."""
+        self._chaos.settle()
+        await self._services.core.cluster.wait_until_settled()
+
+    async def __aenter__(self) -> Self:
+        """Begin to misbehave. Raises ChaosError if the arguments are invalid or the broker is under chaos already."""
+        chaos = engine.Chaos(self._services, self._seed, steps=self._given, **self._choices)
+        chaos.start()
+        self._engine = chaos
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        """Settle, and end the chaos. The steps stay readable."""
+        chaos = self._chaos
+        chaos.stop()
+        await self._services.core.cluster.wait_until_settled()
+
+    def __enter__(self) -> NoReturn:
+        """Raise TypeError, because chaos of an `AsyncBroker` needs `async with`."""
+        raise TypeError("chaos of an AsyncBroker takes `async with broker.chaos(...):`")
+
+    def __exit__(self, *exception: object) -> None:
+        """Do nothing. Python looks this method up before it calls `__enter__`, but never calls it."""

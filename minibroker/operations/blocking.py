@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterator
 from functools import wraps
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from minibroker.cluster.errors import is_the_callers
 from minibroker.operations import asynchronous_handles as handles
@@ -16,6 +16,7 @@ from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.server.services import Services
 
 if TYPE_CHECKING:
+    from minibroker.chaos.steps import Step
     from minibroker.server.inspection.journal import Journal
 
 __tracebackhide__ = is_the_callers
@@ -183,6 +184,41 @@ class FaultContext(Handle[handles.AsyncFaultContext]):
     __exit__ = blocking(handles.AsyncFaultContext.__aexit__)
 
 
+class Chaos(Handle[handles.AsyncChaos]):
+    """Chaos on a `Broker`, for a `with` block or for as long as the broker runs (docs/chaos.md)."""
+
+    @property
+    def steps(self) -> "list[Step]":
+        """The misbehaviours so far. Under stored steps they are those that happened."""
+        return self.asynchronous.steps
+
+    @property
+    def is_felt(self) -> bool:
+        """Whether a client has reacted to a misbehaviour. Otherwise the run has shown nothing."""
+        return self.asynchronous.is_felt
+
+    @property
+    def met(self) -> tuple[int, int, int]:
+        """The numbers of stored steps that happened exactly, at a later attempt, and not at all."""
+        return self.asynchronous.met
+
+    def report(self) -> list[str]:
+        """Return the run in lines of text: the seed, the misbehaviours, and what clients did next."""
+        return self.asynchronous.report()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a document of the steps that `broker.chaos(steps=...)` repeats."""
+        return self.asynchronous.to_json()
+
+    settle = blocking(handles.AsyncChaos.settle)
+    __exit__ = blocking(handles.AsyncChaos.__aexit__)
+
+    def __enter__(self) -> Self:
+        """Begin to misbehave. Raises ChaosError if the arguments are invalid or the broker is under chaos already."""
+        self.wait(self.asynchronous.__aenter__())
+        return self
+
+
 class BlockingOperations(Facade[AsyncOperations]):
     """Operations on a running broker.
 
@@ -268,6 +304,11 @@ class BlockingOperations(Facade[AsyncOperations]):
             FaultError: a field is invalid.
         """
         return FaultContext(self.asynchronous.fault(**fields), self)
+
+    @wraps(AsyncOperations.chaos)
+    def chaos(self, seed: int | None = None, **choices: Any) -> Chaos:
+        """Return a context manager like that of `AsyncBroker`."""
+        return Chaos(self.asynchronous.chaos(seed, **choices), self)
 
     reset = blocking(AsyncOperations.reset)
     snapshot = blocking(AsyncOperations.snapshot)

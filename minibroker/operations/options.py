@@ -54,6 +54,12 @@ class BrokerOptions(TypedDict, total=False):
 
     An invalid file raises ValueError with the file, the position in it and the field; an unreadable one raises OSError.
     """
+    chaos: int | str | None
+    """The seed of chaos from the start on (docs/chaos.md), or "SEED:PROFILE".
+
+    The broker then has three brokers, a default replication factor of 3 and `min.insync.replicas` 2, unless other
+    options say otherwise.
+    """
     clock: "Clock | None"
     """The source of time, or None for the machine's clock, which `broker.clock` can advance."""
     brokers: int | None
@@ -123,6 +129,7 @@ _VALUE_FORMS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "advertise": (_TEXT, "'broker.test:9092'"),
     "also_listen": ((Iterable,), "['127.0.0.1:9093']"),
     "brokers": ((), "3"),
+    "chaos": ((int, str, NoneType), "7"),
     "clock": ((), "ManualClock()"),
     "config": ((Mapping, NoneType), "{'num.partitions': 3}"),
     "control": (_TEXT, "'127.0.0.1:0'"),

@@ -32,6 +32,8 @@ def reset(
         OSError: nothing has changed. A kill leaves either the old state or the new one.
     """
     core = services.core
+    if services.chaos is not None:
+        services.chaos.restart()
     core.writes.commit()
     core.cluster.raise_first_epoch()
     gone = [topic for topic in core.topics if topic.is_internal or not (keep_topics or topic.name in untouched)]

@@ -20,11 +20,12 @@ HANDLES = {
     "AsyncBrokerNode": "brokers",
     "AsyncFaults": "faults",
 }
-WITHOUT_METHODS = {"AsyncFaultContext", "AsyncSchemas", "_Handle"}
-"""The `with` block of `fault`, what the registry serves itself, and the base class of the handles."""
+WITHOUT_METHODS = {"AsyncChaos", "AsyncFaultContext", "AsyncSchemas", "_Handle"}
+"""The `with` blocks of `chaos` and `fault`, what the registry serves itself, and the base class of the handles."""
 WITHOUT_A_ROUTE = {
     "services": "what lies behind the door",
     "make_topics": "what a reset calls",
+    "chaos": "for programs in Python",
     "group": "a handle, each of whose methods has a route",
     "schemas": "the registry has an HTTP interface of its own",
     "clock": "the same",

@@ -1,0 +1,7 @@
+"""Chaos from a seed: the broker misbehaves as a real Kafka cluster may.
+
+`rows` has the table of misbehaviours, each legal in Kafka. `points` names the moments at which one can happen. A
+schedule (`decisions`) chooses at each point whether one does: from a seed, or from the steps of an earlier run.
+`engine` runs the schedule with the broker's own faults and with `actions`. `shrinking` reduces the steps of a failing
+run, and `novelty` chooses what to run next.
+"""

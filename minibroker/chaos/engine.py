@@ -1,0 +1,343 @@
+"""The engine: runs a schedule of misbehaviours on a broker, with the broker's own faults and with `actions`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from minibroker.chaos.decisions import Schedule, SeededSchedule, StoredSchedule
+from minibroker.chaos.points import Points
+from minibroker.chaos.rows import ROWS, Row, rows_of
+from minibroker.chaos.steps import DEFAULT_PROFILE, VERSION, ChaosError, Step
+from minibroker.server.faults.registry import faults_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from minibroker.chaos.points import Occasion
+    from minibroker.server.faults.fault import Fault, RequestContext
+    from minibroker.server.inspection.recording import RecordedRequest
+    from minibroker.server.requests.call import Call
+    from minibroker.server.requests.declarations import Target
+    from minibroker.server.services import Services
+
+_CLOSING: Final = frozenset({"disconnect", "late", "black_hole"})
+_MAX_CLOSINGS: Final = 3
+"""The closed connections per client id in a run. After more of them clients wait for many seconds to connect again."""
+_REACTION_REQUESTS: Final = 12
+"""The requests of a client after a step that count as its reaction."""
+_DATA_REACTIONS: Final = {
+    "InitProducerId": "got a new producer id or epoch",
+    "ListOffsets": "looked for offsets",
+    "OffsetForLeaderEpoch": "checked its position",
+    "Metadata": "refreshed its metadata",
+}
+_COORDINATOR_REACTIONS: Final = {
+    "JoinGroup": "joined its group again",
+    "LeaveGroup": "left its group",
+    "FindCoordinator": "looked for its coordinator",
+    "InitProducerId": "got a new producer id or epoch",
+}
+"""What the next requests of a client say, after a misbehaviour at a partition, a group or a transaction."""
+_DATA_APIS: Final = frozenset({"Produce", "Fetch", "ShareFetch", "ShareAcknowledge"})
+_AT_START: Final = frozenset(
+    {"Metadata", "FindCoordinator", "JoinGroup", "SyncGroup", "OffsetFetch", "ListOffsets", "InitProducerId"}
+)
+
+
+class Held(Protocol):
+    """Something that an action holds until `end` is called."""
+
+    def end(self) -> None:
+        """Release what is held."""
+        ...
+
+
+class Situation(NamedTuple):
+    """What a row acts on: an occasion, with the request at hand.
+
+    Attributes:
+        chaos: The engine.
+        occasion: The point and its target.
+        request: The request.
+        call: Its context.
+        client_id: The client id, or None.
+        parameters: The strength of the misbehaviour.
+    """
+
+    chaos: Chaos
+    occasion: Occasion
+    request: Any
+    call: Call
+    client_id: str | None
+    parameters: dict[str, int]
+
+    @property
+    def target(self) -> Target:
+        """The partition, group or transactional id."""
+        return self.occasion.target
+
+    @property
+    def services(self) -> Services:
+        """The services of the broker."""
+        return self.call.services
+
+    @property
+    def group(self) -> str | None:
+        """The group of the request, or the one that the client was seen to join."""
+        return self.target.group or self.chaos.points.groups.get(self.client_id or "")
+
+
+@dataclass
+class _Watch:
+    """A step whose reaction is still awaited."""
+
+    step: Step
+    context: RequestContext
+    target: Target
+    known: frozenset[object]
+    fault: Fault | None
+    left: int = _REACTION_REQUESTS
+    seen: dict[str, None] = field(default_factory=dict[str, None])
+
+    @property
+    def is_action(self) -> bool:
+        """Whether the step has no fault, so that other clients may feel it."""
+        return self.fault is None
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether the step may have closed the connection."""
+        return self.fault is None or self.fault.action in _CLOSING
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the client must react. It need not react to what is late or small."""
+        return self.is_closing or (self.fault is not None and self.fault.error is not None)
+
+
+@dataclass
+class _Hold:
+    """Something held until as many requests of a target were served, or until its timer fires."""
+
+    held: Held
+    target: Target
+    left: int
+    timer: asyncio.TimerHandle
+
+
+class Chaos:
+    """Chaos on a running broker, from `start` to `stop`. All methods run on the broker's event loop.
+
+    Args:
+        services: The services of the broker.
+        seed: The seed of the decisions.
+        profile: A name of `PROFILES`.
+        only: The only misbehaviours to use, by name or by id, including those that must be asked for.
+        without: The misbehaviours to leave out, by name or by id.
+        steps: The steps to repeat, instead of decisions from a seed.
+
+    Attributes:
+        steps: What has happened.
+        points: The names of the run's points.
+
+    Raises:
+        ChaosError: An argument is invalid, or there is neither a seed nor steps.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        seed: int | None = None,
+        *,
+        profile: str = DEFAULT_PROFILE,
+        only: Collection[str] = (),
+        without: Collection[str] = (),
+        steps: Sequence[Step] | None = None,
+    ) -> None:
+        if (seed is None) == (steps is None):
+            raise ChaosError("seed: chaos needs either a seed or steps")
+        self._services = services
+        self.seed = seed
+        self.profile = profile
+        self._given = steps
+        rows = ROWS if steps is not None else rows_of(profile, only, without)
+        self._brokers = len(services.core.cluster.nodes)
+        self._rows = [row for row in rows if row.act is not None and row.brokers <= self._brokers]
+        if steps is not None:
+            known = {row.name for row in ROWS}
+            for step in steps:
+                if step.row not in known:
+                    raise ChaosError(f"steps: there is no misbehaviour {step.row!r}")
+        self._is_quiet = True
+        self._begin()
+
+    def _begin(self) -> None:
+        self.steps: list[Step] = []
+        self.points = Points()
+        self._schedule: Schedule = (
+            SeededSchedule(self.seed or 0, self._rows) if self._given is None else StoredSchedule(self._given)
+        )
+        self._by_api: dict[str, list[Row]] = {}
+        for row in self._rows:
+            for api in row.apis:
+                self._by_api.setdefault(api, []).append(row)
+        self._happened: Counter[str] = Counter()
+        self._closings: Counter[str | None] = Counter()
+        self._watches: list[_Watch] = []
+        self._holds: list[_Hold] = []
+        self._connections: dict[str | None, set[object]] = {}
+        self._number = 0
+
+    def start(self) -> None:
+        """Begin to misbehave.
+
+        Raises:
+            ChaosError: The broker is under chaos already.
+        """
+        if self._services.chaos is not None:
+            raise ChaosError("this broker is under chaos already")
+        self._services.chaos = self
+        self._is_quiet = False
+        faults_of(self._services).advisor = self._advise
+
+    def restart(self) -> None:
+        """Forget the run so far, for a test that begins with an empty broker."""
+        self.settle()
+        self._begin()
+        self._is_quiet = False
+
+    def settle(self) -> None:
+        """End all that is held, apply late requests, and misbehave no more: the quiet phase."""
+        self._is_quiet = True
+        while self._holds:
+            self._end_hold(self._holds.pop())
+        faults_of(self._services).settle()
+
+    def stop(self) -> None:
+        """Settle, and leave the broker as it was."""
+        self.settle()
+        faults_of(self._services).advisor = None
+        self._services.chaos = None
+
+    @property
+    def is_felt(self) -> bool:
+        """Whether a client has reacted to a step."""
+        return any(step.is_felt for step in self.steps)
+
+    @property
+    def met(self) -> tuple[int, int, int]:
+        """The numbers of steps to repeat that happened exactly, at a later attempt, and not at all."""
+        schedule = self._schedule
+        return (schedule.exact, schedule.near, schedule.missed) if isinstance(schedule, StoredSchedule) else (0, 0, 0)
+
+    def report(self) -> list[str]:
+        """Return the run in words: its seed, its steps, and whether clients felt them."""
+        source = f"seed {self.seed}, profile {self.profile}" if self.seed is not None else "stored steps"
+        brokers = "1 broker" if self._brokers == 1 else f"{self._brokers} brokers"
+        lines = [f"chaos {VERSION}: {source}, {brokers}", *map(str, self.steps)]
+        if self._given is not None:
+            exact, near, missed = self.met
+            lines.append(f"repeated: {exact} exactly, {near} at a later attempt, {missed} not met")
+        if not self.is_felt:
+            lines.append("not exercised: no client reacted to a misbehaviour")
+        return lines
+
+    def hold(self, held: Held, target: Target, requests: int, limit_ms: int = 200) -> None:
+        """Hold something until so many requests of a target were served, at most for a time.
+
+        The limit is real time, because a client may be waiting for exactly this.
+        """
+        timer = asyncio.get_running_loop().call_later(limit_ms / 1000, self._expire, held)
+        self._holds.append(_Hold(held, target, requests, timer))
+
+    def _expire(self, held: Held) -> None:
+        for hold in [hold for hold in self._holds if hold.held is held]:
+            self._holds.remove(hold)
+            self._end_hold(hold)
+
+    @staticmethod
+    def _end_hold(hold: _Hold) -> None:
+        hold.timer.cancel()
+        hold.held.end()
+
+    def _advise(self, context: RequestContext, request: Any, call: Call, entry: RecordedRequest) -> Fault | None:
+        """Return the fault that hits a request, or None. See `FaultRegistry.advisor`."""
+        self._number += 1
+        self._count_down(context)
+        is_over = self._is_quiet or self._schedule.is_over
+        if request is None or (is_over and not self._watches):
+            return None
+        occasions = list(self.points.of(context, request))
+        self._watch(context, request, entry.origin, occasions)
+        rows = self._by_api.get(context.api, ())
+        if is_over or not rows:
+            return None
+        names = [occasion.point.name for occasion in occasions]
+        happened = max((self._happened[name] for name in names), default=0)
+        for occasion in occasions:
+            for step in self._schedule.propose(occasion.point, rows, happened):
+                row = next(row for row in rows if row.name == step.row)
+                assert row.act is not None
+                situation = Situation(self, occasion, request, call, context.client_id, step.parameters)
+                acted = row.act(situation)
+                if acted is not False:
+                    fault = None if acted is True else acted
+                    if fault is not None and fault.action in _CLOSING:
+                        if self._given is None and self._closings[context.client_id] >= _MAX_CLOSINGS:
+                            continue
+                        self._closings[context.client_id] += 1
+                    self._schedule.record(step, occasion.point)
+                    self._happened.update(names)
+                    done = replace(step, attempt=occasion.point.attempt, number=entry.number or self._number)
+                    self.steps.append(done)
+                    known = frozenset(self._connections[context.client_id])
+                    self._watches.append(_Watch(done, context, occasion.target, known, fault))
+                    return fault
+        return None
+
+    def _count_down(self, context: RequestContext) -> None:
+        """Release what was held for enough requests."""
+        for hold in tuple(self._holds):
+            if _names_any(context, hold.target):
+                hold.left -= 1
+                if hold.left < 0:
+                    self._expire(hold.held)
+
+    def _watch(self, context: RequestContext, request: Any, connection: object, occasions: list[Occasion]) -> None:
+        """Record what a request says about the steps before it."""
+        connections = self._connections.setdefault(context.client_id, set())
+        for watch in tuple(self._watches):
+            is_own = watch.context.client_id == context.client_id
+            if not is_own and not (watch.is_action and _names_any(context, watch.target)):
+                continue
+            reactions: list[str] = []
+            if any(occasion.point.name == watch.step.point for occasion in occasions):
+                reactions.append("tried again")
+            if watch.is_refusal and watch.context.api not in _AT_START:
+                is_data = watch.context.api in _DATA_APIS
+                reaction = (_DATA_REACTIONS if is_data else _COORDINATOR_REACTIONS).get(context.api)
+                reactions += filter(None, (reaction, self.points.moved_back))
+                if watch.is_closing and is_own and connection not in watch.known:
+                    reactions.append("reconnected")
+                if context.api == "EndTxn" and not request.committed:
+                    reactions.append("aborted its transaction")
+            watch.seen.update(dict.fromkeys(reactions))
+            if watch.seen:
+                watch.step.felt = ", ".join(watch.seen)
+            watch.left -= 1
+            if not watch.left:
+                self._watches.remove(watch)
+        connections.add(connection)
+
+
+def _names_any(context: RequestContext, target: Target) -> bool:
+    """Return whether a request names the partition, the group or the transactional id of a target."""
+    return any(
+        (target.group is not None and other.group == target.group)
+        or (target.transactional_id is not None and other.transactional_id == target.transactional_id)
+        or (target.topic is not None and other[:2] == target[:2])
+        for other in context.targets
+    )

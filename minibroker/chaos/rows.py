@@ -1,0 +1,568 @@
+"""The table of misbehaviours that a real Kafka cluster may show. docs/chaos.md has it as a table.
+
+The module is long because it is one table.
+
+Each row names the mechanism in Kafka that makes it legal. `act` does it at a point: it returns the fault that hits the
+request, True if it did something else first and the request is served as usual, or False where it is not possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from minibroker.chaos.steps import ChaosError
+from minibroker.config.names import suggestion
+from minibroker.server.faults.fault import Fault
+
+if TYPE_CHECKING:
+    from minibroker.chaos.engine import Situation
+
+Act = Callable[["Situation"], "Fault | bool"]
+Evidence = Literal["provoked on Kafka", "read in source", "not shown"]
+
+NETWORK, REBALANCES, FAILOVERS, TRANSACTIONS = "network", "rebalances", "failovers", "transactions"
+DEFAULT, HEAVY = "default", "heavy"
+PROFILES: Final = (DEFAULT, HEAVY, NETWORK, REBALANCES, FAILOVERS, TRANSACTIONS)
+
+_ACKS_ALL: Final = -1
+_GROUP_APIS: Final = frozenset({"JoinGroup", "SyncGroup", "OffsetFetch", "OffsetCommit", "ConsumerGroupHeartbeat"})
+_TRANSACTION_APIS: Final = frozenset({"InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn"})
+_COMMITS: Final = frozenset({"OffsetCommit", "TxnOffsetCommit"})
+_PROGRESS: Final = frozenset({"Fetch", "OffsetCommit", "ShareAcknowledge", "ShareFetch"})
+_TO_LEADER: Final = frozenset({"Produce", "Fetch"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A misbehaviour.
+
+    Attributes:
+        name: The name in words.
+        ids: Its names in the research on Kafka's behavior, such as "P1".
+        text: What a client sees.
+        mechanism: The class of Kafka or the KIP that makes it legal.
+        kept: What stays guaranteed.
+        profiles: The profiles that have it.
+        apis: The requests at whose points it can happen.
+        act: What it does, or None if the broker always behaves so.
+        weight: How likely it is at a point, compared to others.
+        evidence: How it is known.
+        brokers: The least number of brokers.
+        is_optional: Whether it must be asked for with `only`.
+        parameters: The range of each parameter of a step.
+        milder: A weaker misbehaviour that shrinking tries instead.
+    """
+
+    name: str
+    ids: str
+    text: str
+    mechanism: str
+    kept: str
+    profiles: frozenset[str] = frozenset()
+    apis: frozenset[str] = frozenset()
+    act: Act | None = None
+    weight: float = 1.0
+    evidence: Evidence = "read in source"
+    brokers: int = 1
+    is_optional: bool = False
+    parameters: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    milder: str | None = None
+
+
+def _fault(when: Callable[[Situation], bool] | None = None, **fields: Any) -> Act:
+    """Return an act that makes a fault. The parameters of a step are fields, too."""
+
+    def act(at: Situation) -> Fault | bool:
+        if when is not None and not when(at):
+            return False
+        return Fault.from_json({**fields, **at.parameters})
+
+    return act
+
+
+def _refuse(error: str, when: Callable[[Situation], bool] | None = None, *, applied: bool | None = None) -> Act:
+    """Return an act that refuses the partition of a point, or the whole request without one."""
+
+    def act(at: Situation) -> Fault | bool:
+        if when is not None and not when(at):
+            return False
+        return Fault(error=error, applied=applied, topic=at.target.topic, partition=at.target.partition)
+
+    return act
+
+
+def _has_answer(at: Situation) -> bool:
+    return getattr(at.request, "acks", _ACKS_ALL) != 0
+
+
+def _names_topic(at: Situation) -> bool:
+    return at.target.topic is not None
+
+
+def _has_acks(at: Situation) -> bool:
+    return bool(at.request.acks)
+
+
+def _has_acks_all(at: Situation) -> bool:
+    return bool(at.request.acks == _ACKS_ALL)
+
+
+def _has_no_acks(at: Situation) -> bool:
+    return not at.request.acks
+
+
+def _is_transactional(at: Situation) -> bool:
+    return at.request.transactional_id is not None
+
+
+def _is_in_session(at: Situation) -> bool:
+    return bool(at.request.session_id)
+
+
+def _knows_epoch(at: Situation) -> bool:
+    return bool(at.occasion.detail.current_leader_epoch >= 0)
+
+
+def _follows_transaction(at: Situation) -> bool:
+    """Return whether an earlier transaction of this producer may still be completing."""
+    return at.chaos.points.transactions[at.target.transactional_id or ""] > 0
+
+
+def _sets(*profiles: str) -> frozenset[str]:
+    """Return the profiles of a row, with `heavy`, which has all of them."""
+    return frozenset({HEAVY, *profiles})
+
+
+ROWS: Final[tuple[Row, ...]] = (
+    Row(
+        name="answer-lost",
+        ids="P1, N2",
+        text="The connection closes after the records were appended and before the answer arrives.",
+        mechanism="SocketServer.Processor.processDisconnected frees the channel only: nothing is rolled back",
+        kept="An idempotent retry gets the old offset.",
+        profiles=_sets(DEFAULT, NETWORK, FAILOVERS),
+        apis=frozenset({"Produce"}),
+        act=_fault(disconnect="after"),
+        weight=0.5,
+    ),
+    Row(
+        name="request-lost",
+        ids="P2, N2",
+        text="The connection closes before the request is read. The client cannot tell it from answer-lost.",
+        mechanism="SocketServer closes a connection with unread bytes, such as at a shutdown",
+        kept="Nothing was applied.",
+        profiles=_sets(DEFAULT, NETWORK, FAILOVERS),
+        apis=frozenset({"Produce", *_COMMITS, "EndTxn", "AddOffsetsToTxn", "AddPartitionsToTxn"}),
+        act=_fault(disconnect="before"),
+        weight=0.3,
+    ),
+    Row(
+        name="request-late",
+        ids="P3",
+        text="The connection closes, and the records are appended later, perhaps after the client's retry.",
+        mechanism="KafkaRequestHandler applies what is in the queue, also when the connection has died",
+        kept="Requests of one connection stay in order. Batches of an idempotent producer cannot pass each other.",
+        profiles=_sets(DEFAULT, NETWORK),
+        apis=frozenset({"Produce"}),
+        act=_fault(_has_acks),
+        weight=0.3,
+        parameters={"late": (1, 4)},
+        milder="request-lost",
+    ),
+    Row(
+        name="not-leader",
+        ids="P4, P15",
+        text="NOT_LEADER_OR_FOLLOWER for one partition, although the metadata names this broker.",
+        mechanism="Partition.appendRecordsToLeader and readRecords, before the broker has become the leader again",
+        kept="Nothing was appended.",
+        profiles=_sets(DEFAULT, FAILOVERS),
+        apis=_TO_LEADER,
+        act=_refuse("NOT_LEADER_OR_FOLLOWER"),
+        weight=0.3,
+    ),
+    Row(
+        name="not-leader-after-append",
+        ids="P5",
+        text="NOT_LEADER_OR_FOLLOWER, although the records are in the log.",
+        mechanism="Partition.checkEnoughReplicasReachOffset, when the leadership goes while a request waits",
+        kept="The records are there once.",
+        profiles=_sets(DEFAULT, FAILOVERS),
+        apis=frozenset({"Produce"}),
+        act=_refuse("NOT_LEADER_OR_FOLLOWER", _has_acks_all, applied=True),
+        weight=0.3,
+        milder="not-leader",
+    ),
+    Row(
+        name="too-few-replicas",
+        ids="P6",
+        text="NOT_ENOUGH_REPLICAS for acks=all.",
+        mechanism="Partition.appendRecordsToLeader, while fewer replicas are in sync than min.insync.replicas",
+        kept="Nothing was appended.",
+        profiles=_sets(DEFAULT, FAILOVERS),
+        apis=frozenset({"Produce"}),
+        act=_refuse("NOT_ENOUGH_REPLICAS", _has_acks_all),
+        weight=0.3,
+        brokers=2,
+    ),
+    Row(
+        name="too-few-replicas-after-append",
+        ids="P7",
+        text="NOT_ENOUGH_REPLICAS_AFTER_APPEND, although the records are in the log and visible.",
+        mechanism="Partition.checkEnoughReplicasReachOffset, when the ISR shrinks before the answer",
+        kept="The records are not lost by this alone.",
+        profiles=_sets(DEFAULT, FAILOVERS),
+        apis=frozenset({"Produce"}),
+        act=_refuse("NOT_ENOUGH_REPLICAS_AFTER_APPEND", _has_acks_all, applied=True),
+        weight=0.3,
+        brokers=2,
+        milder="too-few-replicas",
+    ),
+    Row(
+        name="append-timed-out",
+        ids="P8",
+        text="REQUEST_TIMED_OUT, although the records are in the log.",
+        mechanism="DelayedProduce sets the error when it begins to wait, and its expiry removes nothing",
+        kept="The records stay.",
+        profiles=_sets(DEFAULT, FAILOVERS),
+        apis=frozenset({"Produce"}),
+        act=_refuse("REQUEST_TIMED_OUT", _has_acks_all, applied=True),
+        weight=0.3,
+        brokers=2,
+    ),
+    Row(
+        name="unanswered-append-failed",
+        ids="P14",
+        text="The connection closes at a request with acks=0, whose records are not appended.",
+        mechanism="KafkaApis.handleProduceRequest closes the connection if a partition of such a request has an error",
+        kept="Nothing: acks=0 asks for no guarantee.",
+        profiles=_sets(DEFAULT, FAILOVERS),
+        apis=frozenset({"Produce"}),
+        act=_fault(_has_no_acks, disconnect="before"),
+        weight=0.3,
+    ),
+    Row(
+        name="verification-refused",
+        ids="P17",
+        text="NOT_ENOUGH_REPLICAS for a batch of a transaction, although all replicas are in sync.",
+        mechanism="ReplicaManager.handleProduceAppend turns the coordinator's errors into this one (KIP-890, 3.6)",
+        kept="Nothing was appended.",
+        profiles=_sets(DEFAULT, TRANSACTIONS),
+        apis=frozenset({"Produce"}),
+        act=_refuse("NOT_ENOUGH_REPLICAS", _is_transactional),
+        weight=0.5,
+    ),
+    Row(
+        name="storage-error",
+        ids="P18",
+        text="KAFKA_STORAGE_ERROR for one partition.",
+        mechanism="ReplicaManager, when a log directory fails: the replica goes offline and the leader moves",
+        kept="Nothing was appended.",
+        profiles=_sets(FAILOVERS),
+        apis=frozenset({"Produce"}),
+        act=_refuse("KAFKA_STORAGE_ERROR"),
+        weight=0.2,
+        brokers=2,
+        milder="not-leader",
+    ),
+    Row(
+        name="duplicate-recognized",
+        ids="P9",
+        text="A retry of one of the last five batches gets the old offset.",
+        mechanism="ProducerStateEntry.findDuplicateBatch",
+        kept="One copy.",
+    ),
+    Row(
+        name="empty-fetch",
+        ids="F1",
+        text="An answer without records, although there are some.",
+        mechanism="DelayedFetch is completed by any event, such as a change of the leader",
+        kept="The next fetch gets them.",
+        profiles=_sets(DEFAULT, NETWORK),
+        apis=frozenset({"Fetch"}),
+        act=_fault(api="Fetch", fetch_bytes=0),
+        weight=0.1,
+    ),
+    Row(
+        name="small-fetch",
+        ids="F2",
+        text="A single batch, from one partition.",
+        mechanism="ReplicaManager.readFromLog: only the first partition with records may exceed the limits (KIP-74)",
+        kept="The order within the partition.",
+        profiles=_sets(DEFAULT, NETWORK),
+        apis=frozenset({"Fetch"}),
+        act=_fault(api="Fetch", fetch_bytes=1),
+        weight=0.1,
+    ),
+    Row(
+        name="first-batch-early",
+        ids="F3",
+        text="The first batch begins below the offset that was asked for.",
+        mechanism="LocalLog.read: batches are sent whole",
+        kept="Offsets rise.",
+    ),
+    Row(
+        name="fetch-session-gone",
+        ids="F9",
+        text="FETCH_SESSION_ID_NOT_FOUND.",
+        mechanism="FetchSessionCache.tryEvict (KIP-227), or a restart of the broker",
+        kept="No record is skipped.",
+        profiles=_sets(DEFAULT, NETWORK, FAILOVERS),
+        apis=frozenset({"Fetch"}),
+        act=_fault(_is_in_session, error="FETCH_SESSION_ID_NOT_FOUND"),
+        weight=0.2,
+    ),
+    Row(
+        name="leader-epoch-unknown",
+        ids="F8",
+        text="UNKNOWN_LEADER_EPOCH: the client has heard of the leader's epoch before the broker.",
+        mechanism="Partition.checkCurrentLeaderEpoch (KIP-320)",
+        kept="No record is skipped.",
+        profiles=_sets(DEFAULT, FAILOVERS),
+        apis=frozenset({"Fetch"}),
+        act=_refuse("UNKNOWN_LEADER_EPOCH", _knows_epoch),
+        weight=0.2,
+        brokers=2,
+    ),
+    Row(
+        name="offset-gaps",
+        ids="F13, F17",
+        text="The next offset is not the last one plus 1: markers, aborted and compacted records take offsets.",
+        mechanism="Control batches, LogCleaner",
+        kept="Offsets rise.",
+    ),
+    Row(
+        name="fetch-connection-closed",
+        ids="N1",
+        text="The connection closes at a fetch.",
+        mechanism="Selector.maybeCloseOldestConnection (connections.max.idle.ms), or a restart of the broker",
+        kept="No record is skipped.",
+        profiles=_sets(DEFAULT, NETWORK),
+        apis=frozenset({"Fetch", "ShareFetch"}),
+        act=_fault(disconnect="before"),
+        weight=0.1,
+    ),
+    Row(
+        name="answer-late",
+        ids="N4",
+        text="The answer is late.",
+        mechanism="A busy broker or network",
+        kept="The order of the answers on a connection.",
+        profiles=_sets(DEFAULT, NETWORK),
+        apis=frozenset({"Produce", "Fetch", *_COMMITS, *_TRANSACTION_APIS, "JoinGroup", "SyncGroup"}),
+        act=_fault(),
+        weight=0.2,
+        parameters={"delay_ms": (5, 60)},
+    ),
+    Row(
+        name="throttled",
+        ids="N3",
+        text="The answer has a throttle time, and the broker reads nothing from the connection for as long.",
+        mechanism="Quotas: the answer comes first, then the connection is muted (KIP-219)",
+        kept="Requests are kept, not refused.",
+        profiles=_sets(DEFAULT, NETWORK),
+        apis=frozenset({"Produce", "Fetch"}),
+        act=_fault(_has_answer),
+        weight=0.1,
+        parameters={"throttle_ms": (5, 60)},
+        milder="answer-late",
+    ),
+    Row(
+        name="black-hole",
+        ids="N5",
+        text="The connection stays open, and no answer comes any more.",
+        mechanism="A half-open TCP connection, or a stopped process",
+        kept="The request was not applied.",
+        profiles=frozenset(),
+        apis=frozenset({"Produce", "Fetch", *_COMMITS, "Heartbeat", "EndTxn"}),
+        act=_fault(black_hole=True),
+        evidence="not shown",
+        is_optional=True,
+        milder="request-lost",
+    ),
+    Row(
+        name="commit-answer-lost",
+        ids="G5",
+        text="The connection closes after offsets were committed and before the answer arrives.",
+        mechanism="As answer-lost",
+        kept="The commit holds.",
+        profiles=_sets(DEFAULT, NETWORK, REBALANCES),
+        apis=_COMMITS,
+        act=_fault(disconnect="after"),
+        weight=0.3,
+    ),
+    Row(
+        name="commit-failed-but-applied",
+        ids="G6",
+        text="COORDINATOR_NOT_AVAILABLE for a commit, which is applied.",
+        mechanism="CoordinatorRuntime: the event times out after offset.commit.timeout.ms, and its record stays",
+        kept="The commit holds.",
+        profiles=_sets(DEFAULT, REBALANCES, FAILOVERS),
+        apis=frozenset({"OffsetCommit"}),
+        act=_fault(error="COORDINATOR_NOT_AVAILABLE", applied=True),
+        weight=0.2,
+        milder="commit-answer-lost",
+    ),
+    Row(
+        name="commit-late",
+        ids="G8, P3",
+        text="The connection closes, and the commit is applied later: the offset may go back.",
+        mechanism="OffsetMetadataManager.replay compares no offsets, and what is in a queue is applied",
+        kept="Only the generation of the commit is served.",
+        profiles=_sets(REBALANCES),
+        apis=frozenset({"OffsetCommit"}),
+        act=_fault(),
+        weight=0.2,
+        parameters={"late": (1, 4)},
+        milder="commit-answer-lost",
+    ),
+    Row(
+        name="join-answer-lost",
+        ids="G13",
+        text="The connection closes after the group knows the member's new state.",
+        mechanism="GroupMetadataManager keeps the member until its session ends",
+        kept="One owner for each partition.",
+        profiles=_sets(REBALANCES),
+        apis=frozenset({"SyncGroup", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat"}),
+        act=_fault(disconnect="after"),
+        weight=2,
+    ),
+    Row(
+        name="coordinator-loading",
+        ids="G4",
+        text="COORDINATOR_LOAD_IN_PROGRESS: the coordinator has just become one.",
+        mechanism="CoordinatorRuntime, and TransactionStateManager, while they read their partition",
+        kept="Generation, members and answered commits.",
+        profiles=_sets(DEFAULT, REBALANCES, FAILOVERS, TRANSACTIONS),
+        apis=_GROUP_APIS | _TRANSACTION_APIS | _COMMITS,
+        act=_fault(error="COORDINATOR_LOAD_IN_PROGRESS"),
+        weight=0.3,
+    ),
+    Row(
+        name="not-coordinator",
+        ids="G4, T4",
+        text="NOT_COORDINATOR, although FindCoordinator names this broker.",
+        mechanism="CoordinatorRuntime, before the broker has become the leader of the coordinator's partition",
+        kept="Generation, members and answered commits.",
+        profiles=_sets(DEFAULT, REBALANCES, FAILOVERS, TRANSACTIONS),
+        apis=_GROUP_APIS | _TRANSACTION_APIS | _COMMITS,
+        act=_fault(error="NOT_COORDINATOR"),
+        weight=0.3,
+    ),
+    Row(
+        name="coordinator-unavailable",
+        ids="G4",
+        text="COORDINATOR_NOT_AVAILABLE for FindCoordinator: the coordinator's partition has no leader.",
+        mechanism="KafkaApis.handleFindCoordinatorRequest",
+        kept="Generation, members and answered commits.",
+        profiles=_sets(DEFAULT, REBALANCES, FAILOVERS, TRANSACTIONS),
+        apis=frozenset({"FindCoordinator"}),
+        act=_fault(error="COORDINATOR_NOT_AVAILABLE"),
+        weight=2,
+    ),
+    Row(
+        name="commit-of-unowned-partition",
+        ids="G9, G10, T10",
+        text="A commit of partitions that the member does not own, or without a member, is accepted.",
+        mechanism="ClassicGroup.validateOffsetCommit checks only group, member and generation",
+        kept="Commits of other generations are refused.",
+    ),
+    Row(
+        name="commit-while-rebalancing",
+        ids="G7",
+        text="A commit is accepted while members are joining, and refused from the new generation on.",
+        mechanism="ClassicGroup.validateOffsetCommit",
+        kept="No commit of an old generation after the new one has begun.",
+    ),
+    Row(
+        name="acknowledgement-answer-lost",
+        ids="S3",
+        text="The connection closes after records of a share group were acknowledged.",
+        mechanism="SharePartition.acknowledge has written its state by then",
+        kept="The acknowledgement holds.",
+        profiles=_sets(DEFAULT, NETWORK, REBALANCES),
+        apis=frozenset({"ShareAcknowledge"}),
+        act=_fault(disconnect="after"),
+        weight=0.3,
+    ),
+    Row(
+        name="record-given-up",
+        ids="S5, S6",
+        text="A share group gives a record up after five deliveries, and does not keep the order.",
+        mechanism="InFlightState.tryUpdateState",
+        kept="The other records go on.",
+    ),
+    Row(
+        name="no-leader",
+        ids="M2",
+        text="LEADER_NOT_AVAILABLE for a topic in the metadata.",
+        mechanism="KRaftMetadataCache.getPartitionMetadata, between two leaders",
+        kept="The next leader has everything below the high watermark.",
+        profiles=_sets(FAILOVERS),
+        apis=frozenset({"Metadata"}),
+        act=_refuse("LEADER_NOT_AVAILABLE", _names_topic),
+        weight=1,
+        brokers=2,
+    ),
+    Row(
+        name="topic-not-known-yet",
+        ids="M4",
+        text="UNKNOWN_TOPIC_OR_PARTITION in the metadata for a topic that was just created.",
+        mechanism="The controller answers before all brokers have read its log",
+        kept="In the end every broker knows the topic.",
+        apis=frozenset({"Metadata"}),
+        act=_refuse("UNKNOWN_TOPIC_OR_PARTITION", _names_topic),
+        evidence="not shown",
+        is_optional=True,
+    ),
+    Row(
+        name="transaction-still-completing",
+        ids="T1",
+        text="CONCURRENT_TRANSACTIONS: the markers of the last transaction are not all written.",
+        mechanism="TransactionCoordinator, in the states PrepareCommit and PrepareAbort",
+        kept="The last transaction completes.",
+        profiles=_sets(DEFAULT, TRANSACTIONS),
+        apis=frozenset({"AddPartitionsToTxn", "AddOffsetsToTxn", "InitProducerId"}),
+        act=_fault(_follows_transaction, error="CONCURRENT_TRANSACTIONS"),
+        weight=2,
+    ),
+    Row(
+        name="transaction-answer-lost",
+        ids="T3",
+        text="The connection closes after the coordinator has decided.",
+        mechanism="TransactionCoordinator.endTransaction recognizes the retry",
+        kept="The outcome is one of both, and stays.",
+        profiles=_sets(DEFAULT, NETWORK, TRANSACTIONS),
+        apis=_TRANSACTION_APIS,
+        act=_fault(disconnect="after"),
+        weight=1,
+    ),
+)
+"""The order has no meaning."""
+
+
+def find_row(name: str) -> Row:
+    """Return a row by its name.
+
+    Raises:
+        ChaosError: There is no such row; the message names a similar one.
+    """
+    for row in ROWS:
+        if row.name == name:
+            return row
+    hint = suggestion(name, [row.name for row in ROWS]) or "; docs/chaos.md lists them"
+    raise ChaosError(f"there is no misbehaviour {name!r}{hint}")
+
+
+def rows_of(profile: str, only: Collection[str] = (), without: Collection[str] = ()) -> list[Row]:
+    """Return the rows of a profile, or `only` some rows of the table, `without` others.
+
+    Raises:
+        ChaosError: A name is unknown.
+    """
+    if profile not in PROFILES:
+        raise ChaosError(f"profile: there is no {profile!r}; there are {', '.join(PROFILES)}")
+    rows = [find_row(name) for name in only] or [row for row in ROWS if profile in row.profiles]
+    left_out = {find_row(name).name for name in without}
+    return [row for row in rows if row.name not in left_out]
