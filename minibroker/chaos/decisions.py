@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MAX_PER_OPERATION: Final = 3
 """Misbehaviours at one operation of a client and its retries, so that it succeeds in the end."""
 _MAX_BUDGET: Final = 64
-_RATES: Final = 0.01, 0.3
+_RATES: Final = 0.006, 0.2
 """The lowest and the highest chance of a misbehaviour of weight 1 at a point. Their logarithm is uniform."""
 _AGAIN: Final = 0.3
 """How much less likely a misbehaviour becomes with each earlier one at the same operation."""

@@ -15,6 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from minibroker.chaos.steps import ChaosError
 from minibroker.config.names import suggestion
 from minibroker.server.faults.fault import Fault
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker.chaos import moves
 
 if TYPE_CHECKING:
     from minibroker.chaos.engine import Situation
@@ -97,6 +101,11 @@ def _has_answer(at: Situation) -> bool:
     return getattr(at.request, "acks", _ACKS_ALL) != 0
 
 
+def _has_coordinator(at: Situation) -> bool:
+    """Return whether a coordinator serves the request. InitProducerId without a transactional id has none."""
+    return at.target.group is not None or at.target.transactional_id is not None
+
+
 def _names_topic(at: Situation) -> bool:
     return at.target.topic is not None
 
@@ -128,6 +137,33 @@ def _knows_epoch(at: Situation) -> bool:
 def _follows_transaction(at: Situation) -> bool:
     """Return whether an earlier transaction of this producer may still be completing."""
     return at.chaos.points.transactions[at.target.transactional_id or ""] > 0
+
+
+def _move_leader(at: Situation) -> bool:
+    target = at.target
+    if target.topic is None or target.partition is None:
+        return False
+    return moves.move_leader(at.services, target.topic, target.partition, at.parameters["to"])
+
+
+def _move_coordinator(at: Situation) -> bool:
+    return moves.move_coordinator(at.services, at.target.group, at.target.transactional_id, at.parameters["to"])
+
+
+def _rebalance(at: Situation) -> bool:
+    return moves.rebalance(at.services, at.group)
+
+
+def _remove_member(at: Situation) -> bool:
+    return moves.remove_member(at.services, at.group, getattr(at.request, "member_id", ""))
+
+
+def _bounce(at: Situation) -> bool:
+    broker = moves.StoppedBroker.one_of(at.services, at.parameters["to"])
+    if broker is None:
+        return False
+    at.chaos.hold(broker, at.target, at.parameters["requests"])
+    return True
 
 
 def _sets(*profiles: str) -> frozenset[str]:
@@ -265,6 +301,34 @@ ROWS: Final[tuple[Row, ...]] = (
         weight=0.2,
         brokers=2,
         milder="not-leader",
+    ),
+    Row(
+        name="leader-moved",
+        ids="P4, P5, F8, M7",
+        text="Another replica becomes the leader, in a new epoch. Requests to the old one get NOT_LEADER_OR_FOLLOWER.",
+        mechanism="ReplicationControlManager elects it; each broker applies that by itself",
+        kept="Everything below the high watermark.",
+        profiles=_sets(DEFAULT, FAILOVERS),
+        apis=_TO_LEADER,
+        act=_move_leader,
+        weight=0.2,
+        brokers=2,
+        parameters={"to": (0, 1)},
+        milder="not-leader",
+    ),
+    Row(
+        name="broker-bounced",
+        ids="M3, N2, N6, F9",
+        text="A broker closes all its connections, leads nothing and is missing in the metadata, then comes back.",
+        mechanism="A rolling restart: Controlled shutdown moves its leaders",
+        kept="Everything below the high watermark.",
+        profiles=_sets(FAILOVERS),
+        apis=_TO_LEADER | _COMMITS,
+        act=_bounce,
+        weight=0.05,
+        brokers=3,
+        parameters={"to": (0, 2), "requests": (2, 10)},
+        milder="leader-moved",
     ),
     Row(
         name="duplicate-recognized",
@@ -436,7 +500,7 @@ ROWS: Final[tuple[Row, ...]] = (
         kept="Generation, members and answered commits.",
         profiles=_sets(DEFAULT, REBALANCES, FAILOVERS, TRANSACTIONS),
         apis=_GROUP_APIS | _TRANSACTION_APIS | _COMMITS,
-        act=_fault(error="COORDINATOR_LOAD_IN_PROGRESS"),
+        act=_fault(_has_coordinator, error="COORDINATOR_LOAD_IN_PROGRESS"),
         weight=0.3,
     ),
     Row(
@@ -447,7 +511,7 @@ ROWS: Final[tuple[Row, ...]] = (
         kept="Generation, members and answered commits.",
         profiles=_sets(DEFAULT, REBALANCES, FAILOVERS, TRANSACTIONS),
         apis=_GROUP_APIS | _TRANSACTION_APIS | _COMMITS,
-        act=_fault(error="NOT_COORDINATOR"),
+        act=_fault(_has_coordinator, error="NOT_COORDINATOR"),
         weight=0.3,
     ),
     Row(
@@ -460,6 +524,43 @@ ROWS: Final[tuple[Row, ...]] = (
         apis=frozenset({"FindCoordinator"}),
         act=_fault(error="COORDINATOR_NOT_AVAILABLE"),
         weight=2,
+    ),
+    Row(
+        name="coordinator-moved",
+        ids="G4, T4",
+        text="Another broker becomes the coordinator. The old one answers NOT_COORDINATOR.",
+        mechanism="CoordinatorRuntime and TransactionStateManager load what the old coordinator has written",
+        kept="Generation, members, answered commits, decided transactions.",
+        profiles=_sets(DEFAULT, REBALANCES, FAILOVERS, TRANSACTIONS),
+        apis=_GROUP_APIS | _TRANSACTION_APIS | _COMMITS,
+        act=_move_coordinator,
+        weight=0.2,
+        brokers=2,
+        parameters={"to": (0, 1)},
+        milder="not-coordinator",
+    ),
+    Row(
+        name="rebalance",
+        ids="G1, K6",
+        text="The group rebalances, as if a member had come and gone.",
+        mechanism="GroupMetadataManager: REBALANCE_IN_PROGRESS for a heartbeat, or a new target assignment",
+        kept="One owner for each partition in a generation.",
+        profiles=_sets(DEFAULT, REBALANCES),
+        apis=_PROGRESS,
+        act=_rebalance,
+        weight=0.2,
+    ),
+    Row(
+        name="member-removed",
+        ids="G2, K1, K5",
+        text="UNKNOWN_MEMBER_ID or FENCED_MEMBER_EPOCH: the member has lost its partitions.",
+        mechanism="Its session is over, or an operator has removed it (KIP-571)",
+        kept="Commits of the removed member are refused.",
+        profiles=_sets(DEFAULT, REBALANCES),
+        apis=frozenset({"OffsetCommit", "Heartbeat", "ConsumerGroupHeartbeat"}),
+        act=_remove_member,
+        weight=0.2,
+        milder="rebalance",
     ),
     Row(
         name="commit-of-unowned-partition",
