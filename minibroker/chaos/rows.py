@@ -139,6 +139,14 @@ def _follows_transaction(at: Situation) -> bool:
     return at.chaos.points.transactions[at.target.transactional_id or ""] > 0
 
 
+def _hide_leader(at: Situation) -> Fault | bool:
+    topic = at.services.core.topics.get(at.target.topic or "")
+    if topic is None:
+        return False
+    index = at.parameters["partition"] % len(topic.partitions)
+    return Fault(api="Metadata", error="LEADER_NOT_AVAILABLE", topic=topic.name, partition=index)
+
+
 def _move_leader(at: Situation) -> bool:
     target = at.target
     if target.topic is None or target.partition is None:
@@ -147,7 +155,12 @@ def _move_leader(at: Situation) -> bool:
 
 
 def _move_coordinator(at: Situation) -> bool:
-    return moves.move_coordinator(at.services, at.target.group, at.target.transactional_id, at.parameters["to"])
+    target = at.target
+    moved = moves.MovedCoordinator.of(at.services, target.group, target.transactional_id, at.parameters["to"])
+    if moved is None:
+        return False
+    at.chaos.hold(moved, target, at.parameters["requests"])
+    return True
 
 
 def _rebalance(at: Situation) -> bool:
@@ -528,7 +541,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         name="coordinator-moved",
         ids="G4, T4",
-        text="Another broker becomes the coordinator. The old one answers NOT_COORDINATOR.",
+        text="Another broker becomes the coordinator for a while. The old one answers NOT_COORDINATOR.",
         mechanism="CoordinatorRuntime and TransactionStateManager load what the old coordinator has written",
         kept="Generation, members, answered commits, decided transactions.",
         profiles=_sets(DEFAULT, REBALANCES, FAILOVERS, TRANSACTIONS),
@@ -536,7 +549,7 @@ ROWS: Final[tuple[Row, ...]] = (
         act=_move_coordinator,
         weight=0.2,
         brokers=2,
-        parameters={"to": (0, 1)},
+        parameters={"to": (0, 1), "requests": (1, 8)},
         milder="not-coordinator",
     ),
     Row(
@@ -597,14 +610,15 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         name="no-leader",
         ids="M2",
-        text="LEADER_NOT_AVAILABLE for a topic in the metadata.",
+        text="LEADER_NOT_AVAILABLE for a partition in the metadata.",
         mechanism="KRaftMetadataCache.getPartitionMetadata, between two leaders",
         kept="The next leader has everything below the high watermark.",
         profiles=_sets(FAILOVERS),
         apis=frozenset({"Metadata"}),
-        act=_refuse("LEADER_NOT_AVAILABLE", _names_topic),
+        act=_hide_leader,
         weight=1,
         brokers=2,
+        parameters={"partition": (0, 3)},
     ),
     Row(
         name="topic-not-known-yet",
