@@ -1,0 +1,179 @@
+"""Chaos on a running broker: what a correct service feels, and what it never loses."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer
+
+from minibroker import AsyncBroker, Broker
+from minibroker.chaos import decisions
+from minibroker.chaos.rows import ROWS, Row
+from minibroker.chaos.steps import ChaosError, Step
+from tests.patience import PATIENCE_S
+
+COUNT: Final = 20
+_CLUSTER: Final[dict[str, Any]] = {
+    "brokers": 3,
+    "config": {"default.replication.factor": 3, "min.insync.replicas": 2, "offsets.topic.num.partitions": 1},
+}
+_ELSEWHERE: Final = frozenset(
+    {"acknowledgement-answer-lost", "unanswered-append-failed", "black-hole", "topic-not-known-yet", "member-removed"}
+)
+"""Rows that this service cannot meet, or that need minutes or an application that joins again."""
+
+
+def _quiet(servers: str, **settings: Any) -> dict[str, Any]:
+    return {"bootstrap.servers": servers, "log_level": 0, "reconnect.backoff.max.ms": 200, **settings}
+
+
+def _feed(servers: str) -> None:
+    producer = Producer(_quiet(servers, **{"enable.idempotence": True, "client.id": "feeder"}))
+    for number in range(COUNT):
+        producer.produce("in", f"v{number}", f"k{number % 3}")
+    assert producer.flush(PATIENCE_S) == 0
+
+
+def _serve(servers: str) -> None:
+    """Copy all records in transactions of five, committing offsets with them, and again in groups without."""
+    consumer = Consumer(
+        _quiet(servers, **{"group.id": "g", "auto.offset.reset": "earliest", "enable.auto.commit": False})
+    )
+    producer = Producer(_quiet(servers, **{"transactional.id": "t", "transaction.timeout.ms": 20_000}))
+    _insist(lambda: producer.init_transactions(PATIENCE_S))
+    consumer.subscribe(["in"])
+    copied = 0
+    while copied < COUNT:
+        messages = [message for message in consumer.consume(5, 0.2) if message.error() is None]
+        if not messages:
+            continue
+        producer.begin_transaction()
+        for message in messages:
+            producer.produce("out", message.value(), message.key())
+        _insist(
+            lambda: producer.send_offsets_to_transaction(
+                consumer.position(consumer.assignment()), consumer.consumer_group_metadata(), PATIENCE_S
+            )
+        )
+        _insist(lambda: producer.commit_transaction(PATIENCE_S))
+        _insist(lambda: consumer.commit(asynchronous=False))
+        copied += len(messages)
+    consumer.close()
+
+
+def _insist(call: Any) -> None:
+    """Repeat a call as long as the client says that it may be repeated."""
+    for _ in range(20):
+        try:
+            call()
+        except KafkaException as error:
+            cause = error.args[0]
+            if not (cause.retriable() or cause.code() in {14, 15, 16, 27, -168}):
+                raise
+        else:
+            return
+
+
+def _values(broker: Broker, topic: str) -> list[bytes]:
+    return sorted(record.value or b"" for record in broker.records(topic))
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    """Three brokers with the topics of the service."""
+    with Broker(topics=["in:2", "out:2"], **_CLUSTER) as running:
+        yield running
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "row", [row for row in ROWS if row.act is not None and row.name not in _ELSEWHERE], ids=lambda row: row.name
+)
+def test_each_misbehaviour_alone_loses_and_doubles_nothing(
+    row: Row, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decisions, "_RATES", (0.5 / row.weight, 0.5 / row.weight))
+    monkeypatch.setattr(decisions, "_ON", 1)
+    with broker.chaos(seed=6, only=[row.name]) as chaos:
+        _feed(broker.bootstrap_servers)
+        _serve(broker.bootstrap_servers)
+        chaos.settle()
+        assert _values(broker, "in") == _values(broker, "out") == sorted(f"v{n}".encode() for n in range(COUNT))
+    assert {step.row for step in chaos.steps} == {row.name} or row.name == "join-answer-lost"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_a_run_is_repeated_from_its_steps(seed: int, broker: Broker) -> None:
+    with broker.chaos(seed=seed, only=["answer-lost", "not-leader", "coordinator-loading"]) as chaos:
+        _feed(broker.bootstrap_servers)
+        _serve(broker.bootstrap_servers)
+    broker.reset()
+    with broker.chaos(steps=chaos.to_json()) as again:
+        _feed(broker.bootstrap_servers)
+        _serve(broker.bootstrap_servers)
+    exact, near, missed = again.met
+    assert exact + near + missed == len(chaos.steps)
+    assert len(again.steps) == exact + near
+    assert missed <= len(chaos.steps) / 4
+    assert all(step.number for step in again.steps)
+
+
+def test_a_lost_answer_is_felt_and_the_record_is_there_once(broker: Broker) -> None:
+    step = Step("answer-lost", "", 0)
+    with broker.chaos(seed=0, profile="network", only=["black-hole"]) as chaos:
+        assert (chaos.steps, chaos.is_felt) == ([], False)
+        assert "not exercised" in chaos.report()[-1]
+    _feed(broker.bootstrap_servers)
+    label = "Produce of 'k0' (f4dbd3d6) to in-1 by feeder"
+    broker.reset()
+    with broker.chaos(steps=[step, Step("answer-lost", label)]) as chaos:
+        _feed(broker.bootstrap_servers)
+    (happened,) = chaos.steps
+    assert (happened.row, happened.point) == ("answer-lost", label)
+    assert "reconnected" in happened.felt
+    assert chaos.is_felt
+    assert chaos.met == (1, 0, 1)
+    assert any(line.endswith("1 not met") for line in chaos.report())
+    assert len(_values(broker, "in")) == COUNT
+
+
+def test_a_broker_may_begin_with_chaos() -> None:
+    with Broker(topics=["in:2"], chaos="7:network") as broker:
+        chaos = broker.chaos()
+        assert len(broker.brokers) == 3
+        assert chaos.to_json() == {"chaos": 1, "seed": 7, "profile": "network", "steps": []}
+        assert broker.topic_config("in")["min.insync.replicas"] == "2"
+        with pytest.raises(ChaosError, match="under chaos already"), broker.chaos(seed=1):
+            pass
+        _feed(broker.bootstrap_servers)
+        broker.reset()
+        assert chaos.steps == []
+    with pytest.raises(ChaosError, match="not a seed"):
+        Broker(chaos="network")
+
+
+def test_wrong_arguments_are_explained(broker: Broker) -> None:
+    for arguments, expected in (
+        ({}, "either a seed or steps"),
+        ({"seed": 1, "profile": "storm"}, "there is no 'storm'"),
+        ({"seed": 1, "only": ["answer-lots"]}, "did you mean answer-lost"),
+        ({"steps": [Step("no-such-row", "p")]}, "no-such-row"),
+    ):
+        with pytest.raises(ChaosError, match=expected), broker.chaos(**arguments):  # type: ignore[arg-type]  # wrong
+            pass
+    with pytest.raises(RuntimeError, match="there is no chaos"):
+        broker.chaos().report()
+
+
+def test_an_asynchronous_broker_has_the_same() -> None:
+    async def run() -> list[str]:
+        async with AsyncBroker(topics=["in"]) as broker:
+            with pytest.raises(TypeError, match="async with"), broker.chaos(seed=1):  # type: ignore[attr-defined]  # wrong
+                pass
+            async with broker.chaos(seed=1) as chaos:
+                await chaos.settle()
+            return chaos.report()
+
+    assert asyncio.run(run())[0] == "chaos 1: seed 1, profile default, 1 broker"
