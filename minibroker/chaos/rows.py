@@ -523,7 +523,7 @@ ROWS: Final[tuple[Row, ...]] = (
         mechanism="CoordinatorRuntime, before the broker has become the leader of the coordinator's partition",
         kept="Generation, members and answered commits.",
         profiles=_sets(DEFAULT, REBALANCES, FAILOVERS, TRANSACTIONS),
-        apis=_GROUP_APIS | _TRANSACTION_APIS | _COMMITS,
+        apis=_GROUP_APIS - {"OffsetFetch"} | _TRANSACTION_APIS | _COMMITS,  # librdkafka does not ask again there
         act=_fault(_has_coordinator, error="NOT_COORDINATOR"),
         weight=0.3,
     ),
@@ -545,7 +545,7 @@ ROWS: Final[tuple[Row, ...]] = (
         mechanism="CoordinatorRuntime and TransactionStateManager load what the old coordinator has written",
         kept="Generation, members, answered commits, decided transactions.",
         profiles=_sets(DEFAULT, REBALANCES, FAILOVERS, TRANSACTIONS),
-        apis=_GROUP_APIS | _TRANSACTION_APIS | _COMMITS,
+        apis=_TRANSACTION_APIS | _COMMITS,
         act=_move_coordinator,
         weight=0.2,
         brokers=2,

@@ -126,7 +126,7 @@ def test_a_lost_answer_is_felt_and_the_record_is_there_once(broker: Broker) -> N
         assert (chaos.steps, chaos.is_felt) == ([], False)
         assert "not exercised" in chaos.report()[-1]
     _feed(broker.bootstrap_servers)
-    label = "Produce of 'k0' (f4dbd3d6) to in-1 by feeder"
+    label = "Produce of 'k0' (a8304246) to in-1 by feeder"
     broker.reset()
     with broker.chaos(steps=[step, Step("answer-lost", label)]) as chaos:
         _feed(broker.bootstrap_servers)
