@@ -5,7 +5,7 @@ Most methods are defined in one line, such as `topics = blocking(AsyncOperations
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
@@ -305,10 +305,17 @@ class BlockingOperations(Facade[AsyncOperations]):
         """
         return FaultContext(self.asynchronous.fault(**fields), self)
 
-    @wraps(AsyncOperations.chaos)
-    def chaos(self, seed: int | None = None, **choices: Any) -> Chaos:
-        """Return a context manager like that of `AsyncBroker`."""
-        return Chaos(self.asynchronous.chaos(seed, **choices), self)
+    def chaos(
+        self,
+        seed: int | None = None,
+        *,
+        profile: str = "default",
+        only: Sequence[str] = (),
+        without: Sequence[str] = (),
+        steps: "Sequence[Step] | Mapping[str, Any] | None" = None,
+    ) -> Chaos:
+        """Return a context manager under which the broker misbehaves, with the arguments of `AsyncBroker.chaos`."""
+        return Chaos(self.asynchronous.chaos(seed, profile=profile, only=only, without=without, steps=steps), self)
 
     reset = blocking(AsyncOperations.reset)
     snapshot = blocking(AsyncOperations.snapshot)

@@ -161,7 +161,7 @@ def test_wrong_arguments_are_explained(broker: Broker) -> None:
         ({"seed": 1, "only": ["answer-lots"]}, "did you mean answer-lost"),
         ({"steps": [Step("no-such-row", "p")]}, "no-such-row"),
     ):
-        with pytest.raises(ChaosError, match=expected), broker.chaos(**arguments):  # type: ignore[arg-type]  # wrong
+        with pytest.raises(ChaosError, match=expected), broker.chaos(**arguments):
             pass
     with pytest.raises(RuntimeError, match="there is no chaos"):
         broker.chaos().report()
@@ -170,7 +170,7 @@ def test_wrong_arguments_are_explained(broker: Broker) -> None:
 def test_an_asynchronous_broker_has_the_same() -> None:
     async def run() -> list[str]:
         async with AsyncBroker(topics=["in"]) as broker:
-            with pytest.raises(TypeError, match="async with"), broker.chaos(seed=1):  # type: ignore[attr-defined]  # wrong
+            with pytest.raises(TypeError, match="async with"), broker.chaos(seed=1):
                 pass
             async with broker.chaos(seed=1) as chaos:
                 await chaos.settle()
