@@ -155,12 +155,13 @@ def test_a_broker_may_begin_with_chaos() -> None:
 
 
 def test_wrong_arguments_are_explained(broker: Broker) -> None:
-    for arguments, expected in (
+    cases: list[tuple[dict[str, Any], str]] = [
         ({}, "either a seed or steps"),
         ({"seed": 1, "profile": "storm"}, "there is no 'storm'"),
         ({"seed": 1, "only": ["answer-lots"]}, "did you mean answer-lost"),
         ({"steps": [Step("no-such-row", "p")]}, "no-such-row"),
-    ):
+    ]
+    for arguments, expected in cases:
         with pytest.raises(ChaosError, match=expected), broker.chaos(**arguments):
             pass
     with pytest.raises(RuntimeError, match="there is no chaos"):
