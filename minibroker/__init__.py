@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from minibroker.broker import Broker
     from minibroker.broker.asynchronous import AsyncBroker
+    from minibroker.check.results import CheckFailedError
     from minibroker.cluster.errors import (
         ConflictError,
         MinibrokerWarning,
@@ -31,6 +32,7 @@ __all__ = [
     "AsyncBroker",
     "Broker",
     "BrokerOptions",
+    "CheckFailedError",
     "ConflictError",
     "Fault",
     "FaultError",
@@ -49,6 +51,7 @@ _MODULES = {
     "AsyncBroker": "broker.asynchronous",
     "Broker": "broker",
     "BrokerOptions": "operations.options",
+    "CheckFailedError": "check.results",
     "Fault": "server.faults.fault",
     "FaultError": "server.faults.fault",
     "Message": "operations.producing",

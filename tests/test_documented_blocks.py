@@ -15,6 +15,7 @@ CODE: Final = {"csharp", "go", "java", "js", "python", "rust", "sh"}
 
 RUN_ELSEWHERE: Final = {
     "README.md": "tests/pipeline/test_documentation.py",
+    "docs/checks.md": "tests/broker/check/test_page.py",
     "docs/control-plane.md": "tests/broker/control/test_documented.py",
     "docs/faults.md": "tests/broker/faults/test_docs.py",
     "docs/lessons/answers-go.md": "tests/clients/test_lessons.py",

@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (6f35dc003d56297c): change that. DO NOT EDIT.
+// Made by `make clients`, from the OpenAPI document (ca63092eb80d2f24): change that. DO NOT EDIT.
 
 package control
 
@@ -17,6 +17,36 @@ type BrokerInfo struct {
 	BootstrapServers string  `json:"bootstrap_servers"`
 	Controller       *int    `json:"controller"`
 	RegistryURL      *string `json:"registry_url"`
+}
+
+// CheckFinding: Something that an application did wrong.
+type CheckFinding struct {
+	// The name of the check.
+	Check string `json:"check"`
+	// Whether the broker has seen all of it. Otherwise it is likely.
+	Certain bool `json:"certain"`
+	// What happened, in a sentence or two.
+	Summary string `json:"summary"`
+	// The topic of the record or committed offset, or "" for a group as a whole.
+	Topic string `json:"topic"`
+	// Its partition, or -1.
+	Partition int `json:"partition"`
+	// Its offset, or -1.
+	Offset int64 `json:"offset"`
+	// What the broker saw before, at most 20 lines in order.
+	TimeLine []string `json:"time_line"`
+}
+
+// CheckedApplication: The result of a check.
+type CheckedApplication struct {
+	// The name of the check.
+	Check string `json:"check"`
+	// `passed`, `failed` if there are findings, or `inconclusive`.
+	Outcome string `json:"outcome"`
+	// Why the check could not decide, or not decide all of it.
+	Reasons []string `json:"reasons"`
+	// The certain ones first.
+	Findings []CheckFinding `json:"findings"`
 }
 
 // Committed: The committed offset of a partition.

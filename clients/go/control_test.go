@@ -185,6 +185,17 @@ func TestGroups(t *testing.T) {
 	same(t, hasCode(broker.Rebalance(ctx, "team/a"), "conflict"), true)
 }
 
+func TestChecks(t *testing.T) {
+	ctx := begin(t)
+	topics := []string{"given"}
+	checked := must(broker.CheckApplication(ctx, Checking{
+		Check: "no_zombie_writes", Inputs: topics, Outputs: topics, Key: "value", OutputKey: "json:id", Group: "team",
+		Expected: map[string][]string{"a": {"b"}}, Instances: map[string]string{"c": "d"}, Timeout: 1,
+	}))(t)
+	same(t, checked.Outcome, "passed")
+	same(t, len(checked.Findings), 0)
+}
+
 func TestSettings(t *testing.T) {
 	ctx := begin(t)
 	warnings := must(broker.Configure(ctx, map[string]any{"log.retention.ms": 60000, "log.retentoin.ms": 1}))(t)

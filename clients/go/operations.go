@@ -392,6 +392,11 @@ func (c *Client) ListFaults(ctx context.Context) ([]InstalledFault, error) {
 	return list[InstalledFault](ctx, c, http.MethodGet, "/faults", "faults", nil)
 }
 
+// CheckApplication judges an application by what the broker saw of it. The test fails unless the outcome is "passed".
+func (c *Client) CheckApplication(ctx context.Context, checking Checking) (CheckedApplication, error) {
+	return one[CheckedApplication](ctx, c, http.MethodPost, "/check", nil, checking)
+}
+
 // AddFault installs a fault. It stays until it is removed or has hit Times requests.
 func (c *Client) AddFault(ctx context.Context, fault Fault) (InstalledFault, error) {
 	return one[InstalledFault](ctx, c, http.MethodPost, "/faults", nil, fault)

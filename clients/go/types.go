@@ -118,6 +118,21 @@ type CatchingUp struct {
 	Timeout time.Duration
 }
 
+// Checking names a check, such as "no_loss", and the topics that an application reads and writes. Key and OutputKey
+// are "key" (the default), "value", "header:NAME" or "json:FIELD". Expected has the ids of the outputs of an input, by
+// its id. Instances has the client id of the producer for that of each consumer. Timeout, in seconds, is for "caught_up".
+type Checking struct {
+	Check     string              `json:"check"`
+	Inputs    []string            `json:"inputs,omitempty"`
+	Outputs   []string            `json:"outputs,omitempty"`
+	Key       string              `json:"key,omitempty"`
+	OutputKey string              `json:"output_key,omitempty"`
+	Expected  map[string][]string `json:"expected,omitempty"`
+	Group     string              `json:"group,omitempty"`
+	Instances map[string]string   `json:"instances,omitempty"`
+	Timeout   float64             `json:"timeout,omitempty"`
+}
+
 // Quota limits an entity. Entity has a "user", a "client-id", both, or an "ip". Nil stands for the default entity.
 // Limits are per second under Kafka's names, such as "producer_byte_rate". Nil removes a limit.
 type Quota struct {

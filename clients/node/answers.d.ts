@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (8f47eba362289fcc): change that.
+// Made by `make clients`, from the OpenAPI document (8f3759518995e168): change that.
 import type { ConsumedRecord, Fault } from "./index.js";
 
 /** An assigned partition. */
@@ -16,6 +16,36 @@ export interface BrokerInfo {
   bootstrap_servers: string;
   controller: number | null;
   registry_url: string | null;
+}
+
+/** Something that an application did wrong. */
+export interface CheckFinding {
+  /** The name of the check. */
+  check: string;
+  /** Whether the broker has seen all of it. Otherwise it is likely. */
+  certain: boolean;
+  /** What happened, in a sentence or two. */
+  summary: string;
+  /** The topic of the record or committed offset, or "" for a group as a whole. */
+  topic: string;
+  /** Its partition, or -1. */
+  partition: number;
+  /** Its offset, or -1. */
+  offset: number;
+  /** What the broker saw before, at most 20 lines in order. */
+  time_line: string[];
+}
+
+/** The result of a check. */
+export interface CheckedApplication {
+  /** The name of the check. */
+  check: string;
+  /** `passed`, `failed` if there are findings, or `inconclusive`. */
+  outcome: "passed" | "failed" | "inconclusive";
+  /** Why the check could not decide, or not decide all of it. */
+  reasons: string[];
+  /** The certain ones first. */
+  findings: CheckFinding[];
 }
 
 /** The committed offset of a partition. */

@@ -313,6 +313,10 @@ class ControlClient {
     return (await this.#get("/faults")).faults;
   }
 
+  checkApplication(checking) {
+    return this.#post("/check", checking);
+  }
+
   addFault(fault) {
     return this.#post("/faults", fault);
   }

@@ -1,6 +1,7 @@
 export * from "./answers.js";
 import type {
   BrokerInfo,
+  CheckedApplication,
   Committed,
   Group,
   GroupIds,
@@ -124,6 +125,23 @@ export interface GroupWait {
 
 export interface CatchingUp {
   topic?: string | null;
+  timeout?: number;
+}
+
+export interface Checking {
+  /** Such as `no_loss`. */
+  check: string;
+  inputs?: string[];
+  outputs?: string[];
+  /** `key` (the default), `value`, `header:NAME` or `json:FIELD`. */
+  key?: string;
+  output_key?: string | null;
+  /** The ids of the outputs of an input, by its id. */
+  expected?: Record<string, string[]> | null;
+  group?: string | null;
+  /** The client id of the producer for that of each consumer. */
+  instances?: Record<string, string> | null;
+  /** In seconds, for `caught_up`. */
   timeout?: number;
 }
 
@@ -251,6 +269,8 @@ export class ControlClient {
   waitUntilStable(group: string, wait?: GroupWait): Promise<Group>;
   waitUntilCaughtUp(group: string, wait?: CatchingUp): Promise<Committed[]>;
   rebalance(group: string): Promise<void>;
+  /** Judges an application by what the broker saw of it. A test fails unless `outcome` is `passed`. */
+  checkApplication(checking: Checking): Promise<CheckedApplication>;
   describeGroup(group: string): Promise<Group>;
   /** Alters configuration keys of the broker. Null restores a default. Returns warnings. */
   configure(configs: Record<string, ConfigValue>): Promise<string[]>;

@@ -22,6 +22,7 @@ from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
     from minibroker.chaos import engine
+    from minibroker.check import facts
     from minibroker.operations.seeding import seeds
     from minibroker.server import loop_watch
     from minibroker.server.inspection import journal as inspection_journal
@@ -245,6 +246,8 @@ class AsyncBroker(AsyncOperations):
         if journal:
             capacity = inspection_journal.DEFAULT_CAPACITY if journal is True else journal
             recording.recording_of(services).keep_journal(capacity)
+        if self._options.check:
+            facts.facts_of(services)
         if slow_ms >= 0:
             slow_requests.log_slow_requests(services, slow_ms)
 

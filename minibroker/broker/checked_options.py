@@ -47,6 +47,7 @@ class CheckedOptions:
         listeners: the listeners of the first broker.
         seeds: the topics and records of `seed_data`.
         journal: the number of requests to keep, True for the default number, or 0 for no journal.
+        check: whether facts are kept for checks.
         data_dir: the log directory, or None for a temporary one.
         timeout: the default timeout of methods that wait, in seconds.
         remarks: warnings about the configuration.
@@ -75,6 +76,7 @@ class CheckedOptions:
         self.listeners = _make_listeners(options, properties, self.brokers)
         self.clock = options.get("clock")
         self.journal = options.get("journal", False)
+        self.check = options.get("check", False)
         if self.journal is not True and self.journal < 0:
             raise ValueError(f"journal: {self.journal} is below 0")
         self._control_token = options.get("control_token")

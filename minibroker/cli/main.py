@@ -220,6 +220,7 @@ def _create_broker(options: argparse.Namespace) -> "Broker":
             also_listen=options.also_listen,
             listeners=listeners,
             journal=options.journal,
+            check=options.check,
             control=options.control,
             page=options.page,
             registry=options.registry,

@@ -128,6 +128,7 @@ def _add_observation(option: _AddArgument) -> None:
         metavar="N",
         help="keep the newest N requests of clients (10000 without N)",
     )
+    option("--check", action="store_true", help="keep what clients do, for POST /check: see docs/checks.md")
     option(
         "--control",
         metavar="HOST:PORT",

@@ -11,6 +11,7 @@ from minibroker.control.parameters import refuse_unknown_parameters
 from minibroker.control.remote import Remote
 from minibroker.control.routes import (
     brokers,
+    checks,
     faults,
     groups,
     health,
@@ -56,6 +57,6 @@ def make_app(remote: Remote | None) -> FastAPI:
     app.state.faults = FaultIds()
     app.state.snapshots = SnapshotShelf()
     handle_errors(app)
-    for module in (topics, records, groups, settings, time, snapshots, brokers, requests, faults, health):
+    for module in (topics, records, groups, settings, time, snapshots, brokers, requests, faults, checks, health):
         app.include_router(module.router)
     return app

@@ -20,6 +20,7 @@ _END: Final = "<!-- The end of what was made. -->"
 _OWNERS: Final = {
     "": (AsyncOperations,),
     "brokers": (handles.AsyncBrokers, handles.AsyncBrokerNode),
+    "check": (handles.AsyncCheck,),
     "clock": (handles.AsyncBrokerClock,),
     "faults": (handles.AsyncFaults,),
     "group": (handles.AsyncConsumerGroup,),

@@ -405,6 +405,11 @@ class AsyncOperations:
         """
         return handles.AsyncChaos(self, seed, profile=profile, only=only, without=without, steps=steps)
 
+    @property
+    def check(self) -> handles.AsyncCheck:
+        """Checks of an application, by what the broker saw of it."""
+        return handles.AsyncCheck(self)
+
     async def reset(self, *, keep_topics: bool = False, keep_schemas: bool = False) -> None:
         """Remove all records, groups, transactions and faults, start all brokers, and reset the clock.
 

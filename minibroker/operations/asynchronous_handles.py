@@ -7,7 +7,7 @@ import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 
 from minibroker.cluster.errors import MinibrokerWarning, callers_line, is_the_callers, warn_caller
 from minibroker_protocol.lazy_imports import lazy
@@ -15,7 +15,8 @@ from minibroker_protocol.lazy_imports import lazy
 with lazy:
     from minibroker.chaos import engine
     from minibroker.chaos import steps as chaos_steps
-    from minibroker.operations import catching_up, faults, groups, schemas, share_groups, time, waiting
+    from minibroker.check import results as check_results
+    from minibroker.operations import catching_up, checking, faults, groups, schemas, share_groups, time, waiting
     from minibroker.server.faults import fault as faults_fault
     from minibroker.server.faults import registry
     from minibroker_registry import records as registry_records
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
     # Imported for type checking only, to keep start-up fast.
     from minibroker.chaos.engine import Chaos
     from minibroker.chaos.steps import Step
+    from minibroker.check.pipeline import Matching
+    from minibroker.check.results import CheckResult
     from minibroker.operations.asynchronous import AsyncOperations
+    from minibroker.operations.checking import Topics
     from minibroker.operations.groups import GroupDescription
     from minibroker.operations.schemas import SchemaVersion
     from minibroker.operations.share_groups import SharePartitionDescription
@@ -436,3 +440,80 @@ class AsyncChaos(_Handle):
 
     def __exit__(self, *exception: object) -> None:
         """Do nothing. Python looks this method up before it calls `__enter__`, but never calls it."""
+
+
+class AsyncCheck(_Handle):
+    """Checks of an application, by what an `AsyncBroker` saw of it (docs/checks.md).
+
+    Each compares topics that the application reads (`inputs`) with those that it writes (`outputs`). A record of an
+    input has an id, and its output has the same one: `key` is a function of a record that returns it, or one of "key",
+    "value", "header:NAME" and "json:FIELD". `output_key` is for outputs, if it differs there. `expected` says which ids
+    the outputs of an input have, if it is not one output with its own id: a function of the input, or a dict by its id.
+    `group` is the group that reads the inputs. Without it, all groups that read them count. `instances` has the
+    client id of the producer for that of each consumer, unless both differ in the words consumer and producer only.
+
+    A check returns its result, or raises CheckFailedError if it finds something or cannot decide.
+    """
+
+    async def no_loss(self, inputs: "Topics", outputs: "Topics", **about: "Unpack[Matching]") -> "CheckResult":
+        """Check that each input has its outputs."""
+        return await self.run("no_loss", inputs, outputs, **about)
+
+    async def no_duplicates(self, inputs: "Topics", outputs: "Topics", **about: "Unpack[Matching]") -> "CheckResult":
+        """Check that no output is visible twice, which at-least-once applications cannot promise."""
+        return await self.run("no_duplicates", inputs, outputs, **about)
+
+    async def order_by_key(self, inputs: "Topics", outputs: "Topics", **about: "Unpack[Matching]") -> "CheckResult":
+        """Check that outputs with a key are first visible in the order of their inputs."""
+        return await self.run("order_by_key", inputs, outputs, **about)
+
+    async def exactly_once(self, inputs: "Topics", outputs: "Topics", **about: "Unpack[Matching]") -> "CheckResult":
+        """Check that exactly the inputs below the committed offsets have outputs, each once, for read_committed."""
+        return await self.run("exactly_once", inputs, outputs, **about)
+
+    async def no_commit_ahead(self, inputs: "Topics", outputs: "Topics", **about: "Unpack[Matching]") -> "CheckResult":
+        """Check that no offset was committed before the outputs of the inputs below it were in the log."""
+        return await self.run("no_commit_ahead", inputs, outputs, **about)
+
+    async def no_zombie_writes(self, inputs: "Topics", outputs: "Topics", **about: "Unpack[Matching]") -> "CheckResult":
+        """Check that no instance wrote outputs after another had taken over their partition."""
+        return await self.run("no_zombie_writes", inputs, outputs, **about)
+
+    async def all(self, inputs: "Topics", outputs: "Topics", **about: "Unpack[Matching]") -> "CheckResult":
+        """Check what every application has to keep, in one result.
+
+        That is no_loss, no_commit_ahead and commits_do_not_go_back, and exactly_once if all outputs are transactional.
+        """
+        return await self.run("all", inputs, outputs, **about)
+
+    async def commits_do_not_go_back(self, inputs: "Topics", *, group: str | None = None) -> "CheckResult":
+        """Check that no member commits a lower offset after a higher one."""
+        return await self.run("commits_do_not_go_back", inputs, group=group)
+
+    async def caught_up(
+        self,
+        group: str,
+        topic: str | None = None,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - part of the API
+    ) -> "CheckResult":
+        """Check that a group reads and commits everything within the timeout, in seconds."""
+        patience = self._broker.patience if timeout is None else timeout
+        return _raise_unless_passed(await checking.check_caught_up(self._services, group, topic, patience))
+
+    async def run(
+        self, check: str, inputs: "Topics" = (), outputs: "Topics" = (), **about: "Unpack[Matching]"
+    ) -> "CheckResult":
+        """Run the check with this name, such as "no_loss".
+
+        Raises:
+            CheckFailedError: the check has found something, or could not decide.
+            OperationError: there is no such check, topic or key.
+        """
+        return _raise_unless_passed(await checking.run_check(self._services, check, inputs, outputs, about))
+
+
+def _raise_unless_passed(result: "CheckResult") -> "CheckResult":
+    if result.outcome != "passed":
+        raise check_results.CheckFailedError(result)
+    return result

@@ -219,6 +219,21 @@ class Chaos(Handle[handles.AsyncChaos]):
         return self
 
 
+class Check(Handle[handles.AsyncCheck]):
+    """Checks of an application, by what a `Broker` saw of it (docs/checks.md)."""
+
+    no_loss = blocking(handles.AsyncCheck.no_loss)
+    no_duplicates = blocking(handles.AsyncCheck.no_duplicates)
+    order_by_key = blocking(handles.AsyncCheck.order_by_key)
+    exactly_once = blocking(handles.AsyncCheck.exactly_once)
+    no_commit_ahead = blocking(handles.AsyncCheck.no_commit_ahead)
+    no_zombie_writes = blocking(handles.AsyncCheck.no_zombie_writes)
+    all = blocking(handles.AsyncCheck.all)
+    commits_do_not_go_back = blocking(handles.AsyncCheck.commits_do_not_go_back)
+    caught_up = blocking(handles.AsyncCheck.caught_up)
+    run = blocking(handles.AsyncCheck.run)
+
+
 class BlockingOperations(Facade[AsyncOperations]):
     """Operations on a running broker.
 
@@ -316,6 +331,11 @@ class BlockingOperations(Facade[AsyncOperations]):
     ) -> Chaos:
         """Return a context manager under which the broker misbehaves, with the arguments of `AsyncBroker.chaos`."""
         return Chaos(self.asynchronous.chaos(seed, profile=profile, only=only, without=without, steps=steps), self)
+
+    @property
+    def check(self) -> Check:
+        """Checks of an application, by what the broker saw of it."""
+        return Check(self.asynchronous.check, self)
 
     reset = blocking(AsyncOperations.reset)
     snapshot = blocking(AsyncOperations.snapshot)

@@ -87,6 +87,8 @@ class BrokerOptions(TypedDict, total=False):
     """TLS, passwords or both for `listen`, as a `minibroker.Security`."""
     journal: bool | int
     """Whether `requests` keeps the requests of clients with their responses. A number limits how many are kept."""
+    check: bool
+    """Whether the broker keeps from the start what clients do, for `broker.check` (docs/checks.md)."""
     control: str | None
     """HOST:PORT for the HTTP control plane (docs/control-plane.md), which needs the extra `control`.
 
@@ -130,6 +132,7 @@ _VALUE_FORMS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "also_listen": ((Iterable,), "['127.0.0.1:9093']"),
     "brokers": ((), "3"),
     "chaos": ((int, str, NoneType), "7"),
+    "check": ((bool,), "True"),
     "clock": ((), "ManualClock()"),
     "config": ((Mapping, NoneType), "{'num.partitions': 3}"),
     "control": (_TEXT, "'127.0.0.1:0'"),

@@ -67,6 +67,8 @@ def reset(
         services.faults.late.clear()
     if journal is not None:
         journal.clear()
+    if services.facts is not None:
+        services.facts.forget()
     if not keep_topics:
         make_topics()
 

@@ -194,6 +194,8 @@ async def restore_snapshot(
         reset_clients(services)
         core.topics.load()
         core.producer_ids.skip_block()
+        if services.facts is not None:
+            services.facts.forget()
         services.resume_coordinators()
 
 

@@ -137,6 +137,14 @@ test("groups", async () => {
   await assert.rejects(control.rebalance("team/a"), fails("conflict"));
 });
 
+test("checks", async () => {
+  const topics = ["given"];
+  const about = { key: "value", output_key: "json:id", expected: { a: ["b"] }, group: "team", instances: { c: "d" } };
+  const checking = { check: "no_zombie_writes", inputs: topics, outputs: topics, timeout: 1, ...about };
+  const checked = await control.checkApplication(checking);
+  assert.deepEqual([checked.outcome, checked.findings], ["passed", []]);
+});
+
 test("settings", async () => {
   assert.equal((await control.configure({ "log.retention.ms": 60000, "log.retentoin.ms": 1 })).length, 1);
   assert.deepEqual(await control.configure({ "log.retention.ms": null }), []);

@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (ee69b2f5e2b8ff61): change that.
+// Made by `make clients`, from the OpenAPI document (84702825b0b32447): change that.
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -23,6 +23,38 @@ pub struct BrokerInfo {
     pub bootstrap_servers: String,
     pub controller: Option<i32>,
     pub registry_url: Option<String>,
+}
+
+/// Something that an application did wrong.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct CheckFinding {
+    /// The name of the check.
+    pub check: String,
+    /// Whether the broker has seen all of it. Otherwise it is likely.
+    pub certain: bool,
+    /// What happened, in a sentence or two.
+    pub summary: String,
+    /// The topic of the record or committed offset, or "" for a group as a whole.
+    pub topic: String,
+    /// Its partition, or -1.
+    pub partition: i32,
+    /// Its offset, or -1.
+    pub offset: i64,
+    /// What the broker saw before, at most 20 lines in order.
+    pub time_line: Vec<String>,
+}
+
+/// The result of a check.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct CheckedApplication {
+    /// The name of the check.
+    pub check: String,
+    /// `passed`, `failed` if there are findings, or `inconclusive`.
+    pub outcome: String,
+    /// Why the check could not decide, or not decide all of it.
+    pub reasons: Vec<String>,
+    /// The certain ones first.
+    pub findings: Vec<CheckFinding>,
 }
 
 /// The committed offset of a partition.

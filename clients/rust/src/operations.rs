@@ -358,6 +358,11 @@ impl Client {
         self.list("GET", "/faults", NONE)
     }
 
+    /// Judges an application by what the broker saw of it. A test fails unless the outcome is "passed".
+    pub fn check_application(&self, checking: &Checking) -> Result<CheckedApplication, Error> {
+        self.post("/check", checking)
+    }
+
     /// Installs a fault. It stays until it is removed or has hit `times` requests.
     pub fn add_fault(&self, fault: &Fault) -> Result<InstalledFault, Error> {
         self.post("/faults", fault)

@@ -152,6 +152,30 @@ pub struct CatchingUp {
     pub timeout: Option<Duration>,
 }
 
+/// A check, such as "no_loss", and the topics that an application reads and writes.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Checking {
+    pub check: String,
+    pub inputs: Vec<String>,
+    pub outputs: Vec<String>,
+    /// "key" (the default), "value", "header:NAME" or "json:FIELD".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_key: Option<String>,
+    /// The ids of the outputs of an input, by its id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected: Option<BTreeMap<String, Vec<String>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// The client id of the producer for that of each consumer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instances: Option<BTreeMap<String, String>>,
+    /// For "caught_up".
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "seconds")]
+    pub timeout: Option<Duration>,
+}
+
 /// Limits of an entity, which has a "user", a "client-id", both, or an "ip". `None` stands for the default entity.
 /// Limits are per second under Kafka's names, such as "producer_byte_rate". `None` removes a limit.
 #[derive(Debug, Clone, Default, Serialize)]

@@ -189,6 +189,26 @@ fn groups() {
 }
 
 #[test]
+fn checks() {
+    let broker = begin();
+    let topics = vec!["given".to_string()];
+    let checking = Checking {
+        check: "no_zombie_writes".to_string(),
+        inputs: topics.clone(),
+        outputs: topics,
+        key: some("value"),
+        output_key: some("json:id"),
+        expected: Some(BTreeMap::from([("a".to_string(), vec!["b".to_string()])])),
+        group: some("team"),
+        instances: Some(BTreeMap::from([("c".to_string(), "d".to_string())])),
+        timeout: Some(Duration::from_secs(1)),
+    };
+    let checked = broker.check_application(&checking).unwrap();
+    assert_eq!(checked.outcome, "passed");
+    assert!(checked.findings.is_empty());
+}
+
+#[test]
 fn settings() {
     let broker = begin();
     let keys = [("log.retention.ms", json!(60000)), ("log.retentoin.ms", json!(1))];

@@ -244,6 +244,11 @@ class Recording:
         self._credit: float = MAX_PER_SECOND
         self._credit_at = perf_counter()  # The limit protects this machine, so it does not use the broker's clock.
 
+    @property
+    def last_number(self) -> int:
+        """The number of the newest request."""
+        return self._begun if self.ring is None else self.ring.last
+
     def keep_journal(self, capacity: int = DEFAULT_CAPACITY) -> Journal:
         """Start a new journal, which replaces any existing one.
 

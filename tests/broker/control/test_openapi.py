@@ -18,6 +18,7 @@ HANDLES = {
     "AsyncRetention": "retention",
     "AsyncBrokers": "brokers",
     "AsyncBrokerNode": "brokers",
+    "AsyncCheck": "check",
     "AsyncFaults": "faults",
 }
 WITHOUT_METHODS = {"AsyncChaos", "AsyncFaultContext", "AsyncSchemas", "_Handle"}
@@ -26,6 +27,7 @@ WITHOUT_A_ROUTE = {
     "services": "what lies behind the door",
     "make_topics": "what a reset calls",
     "chaos": "for programs in Python",
+    "check": "a handle, whose methods share a route",
     "group": "a handle, each of whose methods has a route",
     "schemas": "the registry has an HTTP interface of its own",
     "clock": "the same",

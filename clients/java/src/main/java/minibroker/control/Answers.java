@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (92fb46e7b5df3aff): change that.
+// Made by `make clients`, from the OpenAPI document (db7a070f2d0b0891): change that.
 package minibroker.control;
 
 import java.util.List;
@@ -26,6 +26,38 @@ public final class Answers {
         String bootstrapServers,
         Integer controller,
         String registryUrl) {}
+
+    /**
+     * Something that an application did wrong.
+     * @param check The name of the check.
+     * @param certain Whether the broker has seen all of it. Otherwise it is likely.
+     * @param summary What happened, in a sentence or two.
+     * @param topic The topic of the record or committed offset, or "" for a group as a whole.
+     * @param partition Its partition, or -1.
+     * @param offset Its offset, or -1.
+     * @param timeLine What the broker saw before, at most 20 lines in order.
+     */
+    public record CheckFinding(
+        String check,
+        boolean certain,
+        String summary,
+        String topic,
+        int partition,
+        long offset,
+        List<String> timeLine) {}
+
+    /**
+     * The result of a check.
+     * @param check The name of the check.
+     * @param outcome `passed`, `failed` if there are findings, or `inconclusive`.
+     * @param reasons Why the check could not decide, or not decide all of it.
+     * @param findings The certain ones first.
+     */
+    public record CheckedApplication(
+        String check,
+        String outcome,
+        List<String> reasons,
+        List<CheckFinding> findings) {}
 
     /**
      * The committed offset of a partition.

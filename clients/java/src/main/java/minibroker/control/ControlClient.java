@@ -301,6 +301,16 @@ public final class ControlClient {
         return list(InstalledFault.class, "faults", call("GET", "/faults", null));
     }
 
+    /**
+     * Judges an application by what the broker saw of it. {@code about} has {@code inputs}, {@code outputs}, {@code key}
+     * and the other fields of POST /check. A test fails unless the outcome is "passed".
+     */
+    public CheckedApplication checkApplication(String check, Map<String, ?> about) {
+        Map<String, Object> body = new LinkedHashMap<>(about);
+        body.put("check", check);
+        return post(CheckedApplication.class, "/check", body);
+    }
+
     public InstalledFault addFault(Fault fault) {
         return post(InstalledFault.class, "/faults", fault.map);
     }

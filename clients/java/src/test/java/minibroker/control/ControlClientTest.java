@@ -142,6 +142,24 @@ class ControlClientTest {
     }
 
     @Test
+    void checks() {
+        List<String> topics = List.of("given");
+        Answers.CheckedApplication checked = control.checkApplication(
+                "no_zombie_writes",
+                Map.of(
+                        "inputs", topics,
+                        "outputs", topics,
+                        "key", "value",
+                        "output_key", "json:id",
+                        "expected", Map.of("a", List.of("b")),
+                        "group", "team",
+                        "instances", Map.of("c", "d"),
+                        "timeout", 1));
+        assertEquals("passed", checked.outcome());
+        assertEquals(List.of(), checked.findings());
+    }
+
+    @Test
     void settings() {
         assertEquals(1, control.configure(Map.of("log.retention.ms", 60000, "log.retentoin.ms", 1)).size());
         assertEquals(List.of(), control.configure(Collections.singletonMap("log.retention.ms", null)));

@@ -1,0 +1,1 @@
+"""Judges applications: `facts` notes what the broker sees of them, and the checks compare that with the logs."""
