@@ -47,6 +47,7 @@ RUN_ELSEWHERE: Final = {
 """Pages whose blocks are run by a test, and that test."""
 
 RUN_HERE: Final = {
+    "docs/chaos.md",
     "docs/clients.md",
     "docs/lab.md",
     "docs/quotas.md",

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from minibroker.control.app import make_app
 from minibroker.operations import asynchronous_handles as handles
+from minibroker.operations import asynchronous_trials as trials
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.server.faults.fields import HOW_OFTEN, MATCH, WHAT
 
@@ -20,7 +21,7 @@ _END: Final = "<!-- The end of what was made. -->"
 _OWNERS: Final = {
     "": (AsyncOperations,),
     "brokers": (handles.AsyncBrokers, handles.AsyncBrokerNode),
-    "check": (handles.AsyncCheck,),
+    "check": (trials.AsyncCheck,),
     "clock": (handles.AsyncBrokerClock,),
     "faults": (handles.AsyncFaults,),
     "group": (handles.AsyncConsumerGroup,),

@@ -2,7 +2,7 @@
 
 `blocking` derives from them the methods of `Broker`, which other threads can call. The operations only call functions
 of the sibling modules, which are loaded when needed. Objects that have methods of their own, such as
-`AsyncBroker.clock`, are defined in `asynchronous_handles`.
+`AsyncBroker.clock`, are defined in `asynchronous_handles` and `asynchronous_trials`.
 """
 
 import os
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from minibroker.cluster.errors import is_the_callers, warn_caller
 from minibroker.operations import asynchronous_handles as handles
+from minibroker.operations import asynchronous_trials as trials
 from minibroker.server.inspection.recording import journal_of
 from minibroker.server.services import Services
 from minibroker_protocol.internal_topics import SCHEMAS_TOPIC
@@ -391,7 +392,7 @@ class AsyncOperations:
         only: Sequence[str] = (),
         without: Sequence[str] = (),
         steps: "Sequence[Step] | Mapping[str, Any] | None" = None,
-    ) -> handles.AsyncChaos:
+    ) -> trials.AsyncChaos:
         """Return a context manager under which the broker misbehaves as a Kafka cluster may, see docs/chaos.md.
 
         Without arguments, return a handle for the chaos that is running, such as that of `Broker(chaos=7)`.
@@ -403,12 +404,12 @@ class AsyncOperations:
             without: The names of misbehaviours to leave out.
             steps: The steps of an earlier run to repeat, instead of a seed, or a document that contains them.
         """
-        return handles.AsyncChaos(self, seed, profile=profile, only=only, without=without, steps=steps)
+        return trials.AsyncChaos(self, seed, profile=profile, only=only, without=without, steps=steps)
 
     @property
-    def check(self) -> handles.AsyncCheck:
+    def check(self) -> trials.AsyncCheck:
         """Checks of an application, by what the broker saw of it."""
-        return handles.AsyncCheck(self)
+        return trials.AsyncCheck(self)
 
     async def reset(self, *, keep_topics: bool = False, keep_schemas: bool = False) -> None:
         """Remove all records, groups, transactions and faults, start all brokers, and reset the clock.

@@ -7,16 +7,13 @@ import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from minibroker.cluster.errors import MinibrokerWarning, callers_line, is_the_callers, warn_caller
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
-    from minibroker.chaos import engine
-    from minibroker.chaos import steps as chaos_steps
-    from minibroker.check import results as check_results
-    from minibroker.operations import catching_up, checking, faults, groups, schemas, share_groups, time, waiting
+    from minibroker.operations import catching_up, faults, groups, schemas, share_groups, time, waiting
     from minibroker.server.faults import fault as faults_fault
     from minibroker.server.faults import registry
     from minibroker_registry import records as registry_records
@@ -24,12 +21,7 @@ with lazy:
 
 if TYPE_CHECKING:
     # Imported for type checking only, to keep start-up fast.
-    from minibroker.chaos.engine import Chaos
-    from minibroker.chaos.steps import Step
-    from minibroker.check.pipeline import Matching
-    from minibroker.check.results import CheckResult
     from minibroker.operations.asynchronous import AsyncOperations
-    from minibroker.operations.checking import Topics
     from minibroker.operations.groups import GroupDescription
     from minibroker.operations.schemas import SchemaVersion
     from minibroker.operations.share_groups import SharePartitionDescription
@@ -41,7 +33,7 @@ if TYPE_CHECKING:
 __tracebackhide__ = is_the_callers
 
 
-class _Handle:
+class Handle:
     """Base class of the objects of an `AsyncBroker` that have their own methods."""
 
     def __init__(self, broker: "AsyncOperations") -> None:
@@ -52,7 +44,7 @@ class _Handle:
         return self._broker.services
 
 
-class AsyncConsumerGroup(_Handle):
+class AsyncConsumerGroup(Handle):
     """A consumer group or share group of an `AsyncBroker`."""
 
     def __init__(self, broker: "AsyncOperations", group_id: str) -> None:
@@ -138,7 +130,7 @@ class AsyncConsumerGroup(_Handle):
         groups.rebalance(self._services, self.group_id)
 
 
-class AsyncSchemas(_Handle):
+class AsyncSchemas(Handle):
     """The schema registry of an `AsyncBroker`, with or without an HTTP server (`Broker(registry=True)`)."""
 
     async def register(
@@ -202,7 +194,7 @@ class AsyncSchemas(_Handle):
         await schemas.run_on_registry(self._services, lambda registry: schemas.set_level(registry, subject, level))
 
 
-class AsyncBrokerClock(_Handle):
+class AsyncBrokerClock(Handle):
     """The clock of an `AsyncBroker`, which shows the machine's time unless it was advanced."""
 
     async def now_ms(self) -> int:
@@ -217,7 +209,7 @@ class AsyncBrokerClock(_Handle):
         time.advance_clock(self._services, seconds)
 
 
-class AsyncRetention(_Handle):
+class AsyncRetention(Handle):
     """The retention of an `AsyncBroker`, which also runs periodically (`log.retention.check.interval.ms`)."""
 
     async def run(self) -> int:
@@ -225,7 +217,7 @@ class AsyncRetention(_Handle):
         return time.run_retention(self._services)
 
 
-class AsyncBrokers(_Handle):
+class AsyncBrokers(Handle):
     """The brokers of an `AsyncBroker` by node id."""
 
     def __len__(self) -> int:
@@ -247,7 +239,7 @@ class AsyncBrokers(_Handle):
         return AsyncBrokerNode(self._broker, node_id)
 
 
-class AsyncBrokerNode(_Handle):
+class AsyncBrokerNode(Handle):
     """One broker of an `AsyncBroker`."""
 
     def __init__(self, broker: "AsyncOperations", node_id: int) -> None:
@@ -284,7 +276,7 @@ class AsyncBrokerNode(_Handle):
         await self._services.core.cluster.wait_until_settled()
 
 
-class AsyncFaults(_Handle):
+class AsyncFaults(Handle):
     """The faults of an `AsyncBroker`, in the order in which they were added.
 
     If several faults match a request, the first one applies.
@@ -364,156 +356,3 @@ class AsyncFaultContext:
                 MinibrokerWarning,
                 *self._line,
             )
-
-
-class AsyncChaos(_Handle):
-    """Chaos on an `AsyncBroker`, for a `with` block or for as long as the broker runs (docs/chaos.md)."""
-
-    def __init__(
-        self,
-        broker: "AsyncOperations",
-        seed: int | None,
-        *,
-        steps: "Sequence[Step] | Mapping[str, Any] | None",
-        **choices: Any,
-    ) -> None:
-        super().__init__(broker)
-        self._seed = seed
-        self._given = chaos_steps.from_json(steps) if isinstance(steps, Mapping) else steps
-        self._choices = choices
-        self._engine: Chaos | None = None
-
-    @property
-    def _chaos(self) -> "Chaos":
-        chaos: Chaos | None = self._engine or self._services.chaos
-        if chaos is None:
-            raise RuntimeError(
-                "there is no chaos: `with broker.chaos(seed=7):` begins one, and so does Broker(chaos=7)"
-            )
-        return chaos
-
-    @property
-    def steps(self) -> "list[Step]":
-        """The misbehaviours so far. Under stored steps they are those that happened."""
-        return list(self._chaos.steps)
-
-    @property
-    def is_felt(self) -> bool:
-        """Whether a client has reacted to a misbehaviour. Otherwise the run has shown nothing."""
-        return self._chaos.is_felt
-
-    @property
-    def met(self) -> tuple[int, int, int]:
-        """The numbers of stored steps that happened exactly, at a later attempt, and not at all."""
-        return self._chaos.met
-
-    def report(self) -> list[str]:
-        """Return the run in lines of text: the seed, the misbehaviours, and what clients did next."""
-        return self._chaos.report()
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a document of the steps that `broker.chaos(steps=...)` repeats."""
-        chaos = self._chaos
-        return chaos_steps.to_json(chaos.steps, chaos.seed, chaos.profile)
-
-    async def settle(self) -> None:
-        """Begin the quiet phase: nothing new goes wrong, and all that is held or late is applied."""
-        self._chaos.settle()
-        await self._services.core.cluster.wait_until_settled()
-
-    async def __aenter__(self) -> Self:
-        """Begin to misbehave. Raises ChaosError if the arguments are invalid or the broker is under chaos already."""
-        chaos = engine.Chaos(self._services, self._seed, steps=self._given, **self._choices)
-        chaos.start()
-        self._engine = chaos
-        return self
-
-    async def __aexit__(self, *exception: object) -> None:
-        """Settle, and end the chaos. The steps stay readable."""
-        chaos = self._chaos
-        chaos.stop()
-        await self._services.core.cluster.wait_until_settled()
-
-    def __enter__(self) -> NoReturn:
-        """Raise TypeError, because chaos of an `AsyncBroker` needs `async with`."""
-        raise TypeError("chaos of an AsyncBroker takes `async with broker.chaos(...):`")
-
-    def __exit__(self, *exception: object) -> None:
-        """Do nothing. Python looks this method up before it calls `__enter__`, but never calls it."""
-
-
-class AsyncCheck(_Handle):
-    """Checks of an application, by what an `AsyncBroker` saw of it (docs/checks.md).
-
-    Each compares topics that the application reads (`inputs`) with those that it writes (`outputs`). A record of an
-    input has an id, and its output has the same one: `key` is a function of a record that returns it, or one of "key",
-    "value", "header:NAME" and "json:FIELD". `output_key` is for outputs, if it differs there. `expected` says which ids
-    the outputs of an input have, if it is not one output with its own id: a function of the input, or a dict by its id.
-    `group` is the group that reads the inputs. Without it, all groups that read them count. `instances` has the
-    client id of the producer for that of each consumer, unless both differ in the words consumer and producer only.
-
-    A check returns its result, or raises CheckFailedError if it finds something or cannot decide.
-    """
-
-    async def no_loss(self, inputs: "Topics", outputs: "Topics", **about: "Unpack[Matching]") -> "CheckResult":
-        """Check that each input has its outputs."""
-        return await self.run("no_loss", inputs, outputs, **about)
-
-    async def no_duplicates(self, inputs: "Topics", outputs: "Topics", **about: "Unpack[Matching]") -> "CheckResult":
-        """Check that no output is visible twice, which at-least-once applications cannot promise."""
-        return await self.run("no_duplicates", inputs, outputs, **about)
-
-    async def order_by_key(self, inputs: "Topics", outputs: "Topics", **about: "Unpack[Matching]") -> "CheckResult":
-        """Check that outputs with a key are first visible in the order of their inputs."""
-        return await self.run("order_by_key", inputs, outputs, **about)
-
-    async def exactly_once(self, inputs: "Topics", outputs: "Topics", **about: "Unpack[Matching]") -> "CheckResult":
-        """Check that exactly the inputs below the committed offsets have outputs, each once, for read_committed."""
-        return await self.run("exactly_once", inputs, outputs, **about)
-
-    async def no_commit_ahead(self, inputs: "Topics", outputs: "Topics", **about: "Unpack[Matching]") -> "CheckResult":
-        """Check that no offset was committed before the outputs of the inputs below it were in the log."""
-        return await self.run("no_commit_ahead", inputs, outputs, **about)
-
-    async def no_zombie_writes(self, inputs: "Topics", outputs: "Topics", **about: "Unpack[Matching]") -> "CheckResult":
-        """Check that no instance wrote outputs after another had taken over their partition."""
-        return await self.run("no_zombie_writes", inputs, outputs, **about)
-
-    async def all(self, inputs: "Topics", outputs: "Topics", **about: "Unpack[Matching]") -> "CheckResult":
-        """Check what every application has to keep, in one result.
-
-        That is no_loss, no_commit_ahead and commits_do_not_go_back, and exactly_once if all outputs are transactional.
-        """
-        return await self.run("all", inputs, outputs, **about)
-
-    async def commits_do_not_go_back(self, inputs: "Topics", *, group: str | None = None) -> "CheckResult":
-        """Check that no member commits a lower offset after a higher one."""
-        return await self.run("commits_do_not_go_back", inputs, group=group)
-
-    async def caught_up(
-        self,
-        group: str,
-        topic: str | None = None,
-        *,
-        timeout: float | None = None,  # noqa: ASYNC109 - part of the API
-    ) -> "CheckResult":
-        """Check that a group reads and commits everything within the timeout, in seconds."""
-        patience = self._broker.patience if timeout is None else timeout
-        return _raise_unless_passed(await checking.check_caught_up(self._services, group, topic, patience))
-
-    async def run(
-        self, check: str, inputs: "Topics" = (), outputs: "Topics" = (), **about: "Unpack[Matching]"
-    ) -> "CheckResult":
-        """Run the check with this name, such as "no_loss".
-
-        Raises:
-            CheckFailedError: the check has found something, or could not decide.
-            OperationError: there is no such check, topic or key.
-        """
-        return _raise_unless_passed(await checking.run_check(self._services, check, inputs, outputs, about))
-
-
-def _raise_unless_passed(result: "CheckResult") -> "CheckResult":
-    if result.outcome != "passed":
-        raise check_results.CheckFailedError(result)
-    return result

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, Ty
 
 from minibroker.cluster.errors import is_the_callers
 from minibroker.operations import asynchronous_handles as handles
+from minibroker.operations import asynchronous_trials as trials
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.server.services import Services
 
@@ -184,7 +185,7 @@ class FaultContext(Handle[handles.AsyncFaultContext]):
     __exit__ = blocking(handles.AsyncFaultContext.__aexit__)
 
 
-class Chaos(Handle[handles.AsyncChaos]):
+class Chaos(Handle[trials.AsyncChaos]):
     """Chaos on a `Broker`, for a `with` block or for as long as the broker runs (docs/chaos.md)."""
 
     @property
@@ -210,8 +211,8 @@ class Chaos(Handle[handles.AsyncChaos]):
         """Return a document of the steps that `broker.chaos(steps=...)` repeats."""
         return self.asynchronous.to_json()
 
-    settle = blocking(handles.AsyncChaos.settle)
-    __exit__ = blocking(handles.AsyncChaos.__aexit__)
+    settle = blocking(trials.AsyncChaos.settle)
+    __exit__ = blocking(trials.AsyncChaos.__aexit__)
 
     def __enter__(self) -> Self:
         """Begin to misbehave. Raises ChaosError if the arguments are invalid or the broker is under chaos already."""
@@ -219,19 +220,19 @@ class Chaos(Handle[handles.AsyncChaos]):
         return self
 
 
-class Check(Handle[handles.AsyncCheck]):
+class Check(Handle[trials.AsyncCheck]):
     """Checks of an application, by what a `Broker` saw of it (docs/checks.md)."""
 
-    no_loss = blocking(handles.AsyncCheck.no_loss)
-    no_duplicates = blocking(handles.AsyncCheck.no_duplicates)
-    order_by_key = blocking(handles.AsyncCheck.order_by_key)
-    exactly_once = blocking(handles.AsyncCheck.exactly_once)
-    no_commit_ahead = blocking(handles.AsyncCheck.no_commit_ahead)
-    no_zombie_writes = blocking(handles.AsyncCheck.no_zombie_writes)
-    all = blocking(handles.AsyncCheck.all)
-    commits_do_not_go_back = blocking(handles.AsyncCheck.commits_do_not_go_back)
-    caught_up = blocking(handles.AsyncCheck.caught_up)
-    run = blocking(handles.AsyncCheck.run)
+    no_loss = blocking(trials.AsyncCheck.no_loss)
+    no_duplicates = blocking(trials.AsyncCheck.no_duplicates)
+    order_by_key = blocking(trials.AsyncCheck.order_by_key)
+    exactly_once = blocking(trials.AsyncCheck.exactly_once)
+    no_commit_ahead = blocking(trials.AsyncCheck.no_commit_ahead)
+    no_zombie_writes = blocking(trials.AsyncCheck.no_zombie_writes)
+    all = blocking(trials.AsyncCheck.all)
+    commits_do_not_go_back = blocking(trials.AsyncCheck.commits_do_not_go_back)
+    caught_up = blocking(trials.AsyncCheck.caught_up)
+    run = blocking(trials.AsyncCheck.run)
 
 
 class BlockingOperations(Facade[AsyncOperations]):

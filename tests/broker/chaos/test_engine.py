@@ -19,7 +19,14 @@ _CLUSTER: Final[dict[str, Any]] = {
     "config": {"default.replication.factor": 3, "min.insync.replicas": 2, "offsets.topic.num.partitions": 1},
 }
 _ELSEWHERE: Final = frozenset(
-    {"acknowledgement-answer-lost", "unanswered-append-failed", "black-hole", "topic-not-known-yet", "member-removed"}
+    {
+        "acknowledgement-answer-lost",
+        "black-hole",
+        "fetch-session-gone",  # librdkafka begins no session
+        "member-removed",
+        "topic-not-known-yet",
+        "unanswered-append-failed",
+    }
 )
 """Rows that this service cannot meet, or that need minutes or an application that joins again."""
 
@@ -95,11 +102,15 @@ def test_each_misbehaviour_alone_loses_and_doubles_nothing(
 ) -> None:
     monkeypatch.setattr(decisions, "_RATES", (0.5 / row.weight, 0.5 / row.weight))
     monkeypatch.setattr(decisions, "_ON", 1)
-    with broker.chaos(seed=6, only=[row.name]) as chaos:
-        _feed(broker.bootstrap_servers)
-        _serve(broker.bootstrap_servers)
-        chaos.settle()
-        assert _values(broker, "in") == _values(broker, "out") == sorted(f"v{n}".encode() for n in range(COUNT))
+    for seed in range(6, 12):  # A program that is quickly done has few points of some kinds.
+        broker.reset()
+        with broker.chaos(seed=seed, only=[row.name]) as chaos:
+            _feed(broker.bootstrap_servers)
+            _serve(broker.bootstrap_servers)
+            chaos.settle()
+            assert _values(broker, "in") == _values(broker, "out") == sorted(f"v{n}".encode() for n in range(COUNT))
+        if chaos.steps:
+            break
     assert {step.row for step in chaos.steps} == {row.name} or row.name == "join-answer-lost"
 
 

@@ -5,7 +5,7 @@ import subprocess
 from typing import Any
 
 from minibroker import Broker
-from minibroker.operations.asynchronous_handles import AsyncCheck
+from minibroker.operations.asynchronous_trials import AsyncCheck
 from tests.documented import ROOT, blocks
 from tests.patience import PATIENCE_S
 

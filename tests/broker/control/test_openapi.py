@@ -6,7 +6,7 @@ from typing import Any
 
 from minibroker.control.app import make_app
 from minibroker.control.reference import render_requests, replace_tables
-from minibroker.operations import asynchronous, asynchronous_handles
+from minibroker.operations import asynchronous, asynchronous_handles, asynchronous_trials
 from minibroker.server.faults.fault import Fault
 from tests.broker.control.http import Control
 
@@ -21,7 +21,7 @@ HANDLES = {
     "AsyncCheck": "check",
     "AsyncFaults": "faults",
 }
-WITHOUT_METHODS = {"AsyncChaos", "AsyncFaultContext", "AsyncSchemas", "_Handle"}
+WITHOUT_METHODS = {"AsyncChaos", "AsyncFaultContext", "AsyncSchemas", "Handle"}
 """The `with` blocks of `chaos` and `fault`, what the registry serves itself, and the base class of the handles."""
 WITHOUT_A_ROUTE = {
     "services": "what lies behind the door",
@@ -38,7 +38,7 @@ WITHOUT_A_ROUTE = {
 def operations() -> set[str]:
     """Return every public method of `AsyncOperations` and its handles under the name used by routes."""
     methods: set[str] = set()
-    for module in (asynchronous, asynchronous_handles):
+    for module in (asynchronous, asynchronous_handles, asynchronous_trials):
         for name, each in inspect.getmembers(module, inspect.isclass):
             if each.__module__ != module.__name__ or name in WITHOUT_METHODS:
                 continue

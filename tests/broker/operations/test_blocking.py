@@ -15,7 +15,7 @@ import pytest
 
 import minibroker.broker
 from minibroker import AsyncBroker, Broker, WaitTimeoutError
-from minibroker.operations import asynchronous, asynchronous_handles, blocking
+from minibroker.operations import asynchronous, asynchronous_handles, asynchronous_trials, blocking
 from minibroker.operations.asynchronous import AsyncOperations
 
 ROOT = Path(__file__).parents[3]
@@ -35,7 +35,7 @@ def blocking_class(cls: type) -> type:
 
 ASYNCHRONOUS = [
     each
-    for module in (asynchronous, asynchronous_handles)
+    for module in (asynchronous, asynchronous_handles, asynchronous_trials)
     for name, each in inspect.getmembers(module, inspect.isclass)
     if each.__module__ == module.__name__ and name.startswith("Async")
 ]
