@@ -5,20 +5,10 @@ import pytest
 from tests.chaos.catalogue import APPS, App
 from tests.chaos.driver import drive
 
-_IN_SHORT = (
-    "confluent:unchecked_delivery",
-    "aiokafka:checkpoint_moves_back",
-    "java:retried_commit",
-    "sarama:not_idempotent",
-    "kafkajs:commit_before_work",
-)
-
 pytestmark = [
     pytest.mark.toolchain,
-    pytest.mark.parametrize(
-        "app",
-        [pytest.param(app, id=app.name, marks=() if app.name in _IN_SHORT else pytest.mark.torture) for app in APPS],
-    ),
+    pytest.mark.torture,
+    pytest.mark.parametrize("app", APPS, ids=lambda app: app.name),
 ]
 
 

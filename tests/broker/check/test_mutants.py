@@ -283,6 +283,9 @@ def test_a_pause_without_a_resume_is_stuck() -> None:
             opened.commit(message=message, asynchronous=False)
         opened.pause(opened.assignment())
         fill(broker, 1, first=1)
+        beats = facts_of(broker.services).heartbeats["g"]
+        beats.clear()
+        keep_polling(opened, lambda: len(beats) == beats.maxlen)
         with pytest.raises(CheckFailedError, match="1 behind; nothing has moved for some heartbeats") as failure:
             broker.check.caught_up("g", timeout=1)
         assert failure.value.result.findings
