@@ -93,7 +93,7 @@ def broker() -> Iterator[Broker]:
         yield running
 
 
-@pytest.mark.slow
+@pytest.mark.torture  # some of these need minutes for one of their six seeds
 @pytest.mark.parametrize(
     "row", [row for row in ROWS if row.act is not None and row.name not in _ELSEWHERE], ids=lambda row: row.name
 )
@@ -114,7 +114,7 @@ def test_each_misbehaviour_alone_loses_and_doubles_nothing(
     assert {step.row for step in chaos.steps} == {row.name} or row.name == "join-answer-lost"
 
 
-@pytest.mark.slow
+@pytest.mark.torture
 @pytest.mark.parametrize("seed", range(3))
 def test_a_run_is_repeated_from_its_steps(seed: int, broker: Broker) -> None:
     with broker.chaos(seed=seed, only=["answer-lost", "not-leader", "coordinator-loading"]) as chaos:
@@ -131,6 +131,7 @@ def test_a_run_is_repeated_from_its_steps(seed: int, broker: Broker) -> None:
     assert all(step.number for step in again.steps)
 
 
+@pytest.mark.torture
 def test_a_lost_answer_is_felt_and_the_record_is_there_once(broker: Broker) -> None:
     step = Step("answer-lost", "", 0)
     with broker.chaos(seed=0, profile="network", only=["black-hole"]) as chaos:
