@@ -7,7 +7,6 @@
 # The programs come from Debian's packages, once, by mmdebstrap. In a mount namespace of the engine they replace /usr and
 # /etc of this machine; all other files have the same paths for the engine as for the tests. Containers publish their
 # ports in the engine's network namespace only, where every port is free. `run` runs a command of this machine there.
-# No name server answers there. Containers ask none, so an unknown name fails immediately and not after 16 seconds.
 #
 # `start` prints "started", or nothing where an engine answers already (see DOCKER_HOST).
 set -eu
@@ -55,7 +54,7 @@ start() {
     mount --bind "$1/usr" /usr && mount --bind "$1/etc" /etc && mount -t tmpfs tmpfs /run
     ip link set lo up
     exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin HOME=/root dockerd --host "unix://$2/docker.sock" \
-      --data-root "$2/data" --pidfile /run/dockerd.pid --cgroup-parent minibroker-engine --dns 127.0.0.1
+      --data-root "$2/data" --pidfile /run/dockerd.pid --cgroup-parent minibroker-engine
   ' engine "$programs/root" "$state" 9>&- </dev/null >"$state/log" 2>&1 &
   echo $! >"$state/pid"
   for _ in $(seq 300); do
