@@ -9,9 +9,9 @@ PYTHONS := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet install
 LOCKED := $(PIP) --require-hashes
 
-# The number of test processes. Tests spend much of their time waiting for clients, so two cores can run five processes.
+# The number of test processes. Tests spend much of their time waiting for clients, so two cores can run four processes.
 # Each process can start a Kafka or a Spark. ARGS=-n0 uses a single process, which --pdb requires.
-PROCESSES := 5
+PROCESSES := 4
 
 # The folder for temporary files in memory, if 8 GiB are free there. Brokers wait for the disk more than for anything
 # else.
@@ -57,7 +57,7 @@ check: CHOSEN := --hypothesis-profile check -m 'not slow and not toolchain and n
 # These tests rarely wait.
 check: PROCESSES := 3
 
-test: $(VENV)/.dev ## Run lint beside all tests but those marked `torture`, in five processes (ARGS: options of pytest)
+test: $(VENV)/.dev ## Run lint beside all tests but those marked `torture`, in four processes (ARGS: options of pytest)
 test: CHOSEN := -m 'not torture'
 # The tests of the image take a container engine: one that answers, or one of their own.
 test: ENGINE := tests/docker/engine.sh
