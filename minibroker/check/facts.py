@@ -121,11 +121,14 @@ class Facts:
         arrived = recording_of(self._services).last_number
         number, client = (arrived, "the broker") if entry is None else (entry.number, entry.client_id or "a client")
         fact = kind(tick=len(self._facts), number=number, arrived=arrived, client=client, **fields)
+        self._keep(fact)
+        return fact
+
+    def _keep(self, fact: Fact) -> None:
         if len(self._facts) < MAX_FACTS:
             self._facts.append(fact)
         else:
             self.dropped += 1
-        return fact
 
     def _refuse(self, entry: RecordedRequest, subject: str, code: int, call: Call) -> None:
         if code not in _EXPECTED_ERRORS:
@@ -340,10 +343,7 @@ class Facts:
         self._pending[producer_id] = [commit for commit in pending if commit not in here]
         for commit in here if committed else ():
             commit.tick, commit.arrived = len(self._facts), marker.arrived
-            if len(self._facts) < MAX_FACTS:
-                self._facts.append(commit)
-            else:
-                self.dropped += 1
+            self._keep(commit)
 
     def _on_topics_deleted(self, names: Iterable[str]) -> None:
         for name in names:
