@@ -1,4 +1,4 @@
-"""The engine: runs a schedule of misbehaviours on a broker, with the broker's own faults and with `actions`."""
+"""The engine: runs a schedule of misbehaviours on a broker, with the broker's own faults and with `moves`."""
 
 from __future__ import annotations
 
@@ -118,14 +118,14 @@ class _Watch:
         return self.is_closing or (self.fault is not None and self.fault.error is not None)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Hold:
     """Something held until as many requests of a target were served, or until its timer fires."""
 
     held: Held
     target: Target
     left: int
-    timer: asyncio.TimerHandle
+    timer: asyncio.TimerHandle = field(init=False)
 
 
 class Chaos:
@@ -213,7 +213,7 @@ class Chaos:
         """End all that is held, apply late requests, and misbehave no more: the quiet phase."""
         self._is_quiet = True
         while self._holds:
-            self._end_hold(self._holds.pop())
+            self._end_hold(self._holds[-1])
         faults_of(self._services).settle()
 
     def stop(self) -> None:
@@ -250,16 +250,12 @@ class Chaos:
 
         The limit is real time, because a client may be waiting for exactly this.
         """
-        timer = asyncio.get_running_loop().call_later(limit_ms / 1000, self._expire, held)
-        self._holds.append(_Hold(held, target, requests, timer))
+        hold = _Hold(held, target, requests)
+        hold.timer = asyncio.get_running_loop().call_later(limit_ms / 1000, self._end_hold, hold)
+        self._holds.append(hold)
 
-    def _expire(self, held: Held) -> None:
-        for hold in [hold for hold in self._holds if hold.held is held]:
-            self._holds.remove(hold)
-            self._end_hold(hold)
-
-    @staticmethod
-    def _end_hold(hold: _Hold) -> None:
+    def _end_hold(self, hold: _Hold) -> None:
+        self._holds.remove(hold)
         hold.timer.cancel()
         hold.held.end()
 
@@ -304,7 +300,7 @@ class Chaos:
             if _names_any(context, hold.target):
                 hold.left -= 1
                 if hold.left < 0:
-                    self._expire(hold.held)
+                    self._end_hold(hold)
 
     def _watch(self, context: RequestContext, request: Any, connection: object, occasions: list[Occasion]) -> None:
         """Record what a request says about the steps before it."""

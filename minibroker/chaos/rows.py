@@ -75,26 +75,20 @@ class Row:
     milder: str | None = None
 
 
+def _act(when: Callable[[Situation], bool] | None, make: Callable[[Situation], Fault]) -> Act:
+    return lambda at: False if when is not None and not when(at) else make(at)
+
+
 def _fault(when: Callable[[Situation], bool] | None = None, **fields: Any) -> Act:
     """Return an act that makes a fault. The parameters of a step are fields, too."""
-
-    def act(at: Situation) -> Fault | bool:
-        if when is not None and not when(at):
-            return False
-        return Fault.from_json({**fields, **at.parameters})
-
-    return act
+    return _act(when, lambda at: Fault.from_json({**fields, **at.parameters}))
 
 
 def _refuse(error: str, when: Callable[[Situation], bool] | None = None, *, applied: bool | None = None) -> Act:
     """Return an act that refuses the partition of a point, or the whole request without one."""
-
-    def act(at: Situation) -> Fault | bool:
-        if when is not None and not when(at):
-            return False
-        return Fault(error=error, applied=applied, topic=at.target.topic, partition=at.target.partition)
-
-    return act
+    return _act(
+        when, lambda at: Fault(error=error, applied=applied, topic=at.target.topic, partition=at.target.partition)
+    )
 
 
 def _has_answer(at: Situation) -> bool:
@@ -108,10 +102,6 @@ def _has_coordinator(at: Situation) -> bool:
 
 def _names_topic(at: Situation) -> bool:
     return at.target.topic is not None
-
-
-def _has_acks(at: Situation) -> bool:
-    return bool(at.request.acks)
 
 
 def _has_acks_all(at: Situation) -> bool:
@@ -215,7 +205,7 @@ ROWS: Final[tuple[Row, ...]] = (
         kept="Requests of one connection stay in order. Batches of an idempotent producer cannot pass each other.",
         profiles=_sets(DEFAULT, NETWORK),
         apis=frozenset({"Produce"}),
-        act=_fault(_has_acks),
+        act=_fault(_has_answer),
         weight=0.3,
         parameters={"late": (1, 4)},
         milder="request-lost",
