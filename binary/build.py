@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from minibroker.config.version import __version__
+from minibroker_tools.dispatch import TOOLS
 from tests.distribution import sign, write_checksums
 
 ROOT: Final = Path(__file__).parents[1]
@@ -88,16 +89,9 @@ def _collect(place: Path) -> Path:
         shutil.copy(Path(os.__file__).with_name("LICENSE.txt"), folder / "licenses" / "Python.txt")
     for record in folder.rglob("RECORD"):  # It has the folder of the build.
         record.unlink()
-    for tool in _tools(python):
+    for tool in ("minibroker-tools", *TOOLS):
         (folder / tool).symlink_to("minibroker")
     return folder
-
-
-def _tools(python: str) -> list[str]:
-    """Return the names of the links to the program: all of Kafka's tools."""
-    code = "from minibroker_tools import dispatch; print(*dispatch.TOOLS)"
-    names = subprocess.run([python, "-c", code], check=True, stdout=subprocess.PIPE, text=True).stdout
-    return ["minibroker-tools", *sorted(names.split())]
 
 
 def _copy_licenses(distribution: Distribution, target: Path) -> None:
