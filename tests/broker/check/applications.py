@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition  # type: ignore[import-untyped]  # it has no types
 from confluent_kafka import Consumer, Message, Producer
@@ -10,6 +11,14 @@ from confluent_kafka import Consumer, Message, Producer
 from minibroker import Broker
 from tests.clients.kafka_python_client import KafkaConsumer, KafkaProducer
 from tests.patience import PATIENCE_S
+
+_READING: Final[dict[str, Any]] = {
+    "group_id": "g",
+    "client_id": "app-consumer",
+    "auto_offset_reset": "earliest",
+    "enable_auto_commit": False,
+}
+"""The options of both clients whose options are arguments."""
 
 
 def fill(broker: Broker, count: int, *, first: int = 0, topic: str = "in", partition: int | None = None) -> None:
@@ -89,10 +98,7 @@ def batches(broker: Broker, count: int) -> None:
     opened = KafkaConsumer(
         "in",
         bootstrap_servers=broker.bootstrap_servers,
-        group_id="g",
-        client_id="app-consumer",
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
+        **_READING,
     )
     output = KafkaProducer(bootstrap_servers=broker.bootstrap_servers, client_id="app-producer")
     try:
@@ -112,10 +118,7 @@ async def _concurrent(broker: Broker, count: int) -> None:
     opened = AIOKafkaConsumer(
         "in",
         bootstrap_servers=broker.bootstrap_servers,
-        group_id="g",
-        client_id="app-consumer",
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
+        **_READING,
     )
     output = AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers, client_id="app-producer")
     await opened.start()
