@@ -45,7 +45,7 @@ class State:
         self.configs: dict[str, Config] = {}
         self.modes: dict[str, str] = {}
         self._subjects: dict[str, dict[int, Version]] = {}
-        self.greatest_ids = Counter(greatest_ids)
+        self.greatest_ids: Counter[str] = Counter(greatest_ids)
         self._contexts: dict[str, _Context] = {subjects.DEFAULT_CONTEXT: _Context()}
         self._referrers: dict[tuple[str, int], dict[tuple[str, int], Version]] = {}
 

@@ -99,7 +99,7 @@ def _raise(error: Exception) -> None:
 
 def _copy_buffers(value: Any) -> Any:
     """Return a copy of a request or a part of it that shares no memory with the connection's buffer."""
-    kind: type[Any] = type(value)
+    kind: type[Any] = value.__class__
     if kind is memoryview:
         return memoryview(bytearray(value))
     if kind is list:
