@@ -58,6 +58,7 @@ class Validator:
         }
         limited = {keyword: self._limit(check) for keyword, check in checks.items()}
         self._class: Any = jsonschema.validators.extend(base, limited)  # pyright: ignore[reportUnknownMemberType] # untyped
+        self._make = functools.lru_cache(1)(self._build)
         self._specification = specification_with(base.META_SCHEMA.get("$id") or base.META_SCHEMA["id"])
 
     def check(self, value: object, size: int) -> None:
@@ -67,12 +68,16 @@ class Validator:
             ValueError: The value is not valid, or the check takes too much work. The message says where and why.
         """
         self._deadline = Deadline(size)
+        names = frozenset(_names_in(value) if self._has_patterns else ())
         try:
-            error = next(self._build(value).iter_errors(value), None)
-        except RecursionError:
-            raise ValueError("The value or the schema is nested too deeply to check") from None
+            error = next(self._make(names).iter_errors(value), None)
         except (Unresolvable, TypeError, AttributeError) as reason:
             raise ValueError(f"The schema cannot be applied: {reason}") from None
+        except BaseException as reason:
+            # The library's maps are written in Rust. A RecursionError within them becomes a panic.
+            if not isinstance(reason, RecursionError) and type(reason).__name__ != "PanicException":
+                raise
+            raise ValueError("The value or the schema is nested too deeply to check") from None
         if error is not None:
             raise ValueError(f"{error.json_path}: {_shorten(error.message)}")
 
@@ -85,20 +90,11 @@ class Validator:
 
         return run
 
-    def _build(self, value: object) -> Any:
-        """Return the library's validator for a value."""
-        names = frozenset(_names_in(value) if self._has_patterns else ())
-        return self._make(names) if names else self._plain
-
     @functools.cached_property
     def _has_patterns(self) -> bool:
         return any("patternProperties" in _names_in(document) for document in self._documents.resources.values())
 
-    @functools.cached_property
-    def _plain(self) -> Any:
-        return self._make(frozenset())
-
-    def _make(self, names: frozenset[str]) -> Any:
+    def _build(self, names: frozenset[str]) -> Any:
         """Return the library's validator for values with these names in objects."""
         resources = {
             uri: self._specification.create_resource(self._prepare(document, names))

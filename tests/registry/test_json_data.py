@@ -101,3 +101,19 @@ def test_a_payload_that_is_no_json_is_refused(payload: bytes) -> None:
 def test_a_value_that_is_no_json_is_refused(value: Any) -> None:
     with pytest.raises(ValueError, match="The value is not JSON"):
         _schema().encode(value)
+
+
+@pytest.mark.parametrize("keywords", [{"not": {"$dynamicRef": "#"}}, {"allOf": [{"$dynamicRef": "#"}]}])
+def test_a_schema_that_is_met_again_without_end_is_refused_wherever_the_stack_ends(keywords: Any) -> None:
+    schema = _schema(**{"$schema": "https://json-schema.org/draft/2020-12/schema"}, **keywords)
+
+    def encode(frames: int) -> None:
+        if frames:
+            encode(frames - 1)
+        else:
+            schema.encode({"a": 1})
+
+    # The stack may end in the library's code in Rust, which panics.
+    for frames in range(40):
+        with pytest.raises(ValueError, match="nested too deeply"):
+            encode(frames)
