@@ -1,6 +1,6 @@
-// Made by `make clients`, from the OpenAPI document (ca63092eb80d2f24): change that. DO NOT EDIT.
+// Made by `make clients`, from the OpenAPI document (2ddcc11deee26a14): change that. DO NOT EDIT.
 
-package control
+package minibroker
 
 // Assigned: An assigned partition.
 type Assigned struct {

@@ -1,3 +1,3 @@
-module minibroker/control
+module example.com/minibroker
 
 go 1.22

@@ -1,4 +1,4 @@
-package control
+package minibroker
 
 import (
 	"bufio"
@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 )
 
@@ -22,8 +23,9 @@ const (
 // ServeOptions configure the broker that [Serve] starts. The zero value is one broker on a free port without topics,
 // whose data is deleted when it stops.
 type ServeOptions struct {
-	// Command is the program and its first arguments, such as {"python3", "-m", "minibroker"}. The default is the program
-	// in the environment variable MINIBROKER_COMMAND, or else minibroker on the PATH.
+	// Command is the program and its first arguments, such as {"python3", "-m", "minibroker"}. The default is the first
+	// of the program in the environment variable MINIBROKER_COMMAND, the program or archive of a release in
+	// MINIBROKER_BINARY, the release in the cache, and minibroker on the PATH.
 	Command []string
 	// Topics are created at the start and again at each reset: NAME[:PARTITIONS[:KEY=VALUE,...]].
 	Topics []string
@@ -54,10 +56,29 @@ type Broker struct {
 	stop    sync.Once
 }
 
+// Start starts a broker with these topics for a test, and stops it when the test has ended. It fails the test if there is
+// none.
+func Start(t testing.TB, topics ...string) *Broker {
+	t.Helper()
+	broker, err := Serve(context.Background(), ServeOptions{Topics: topics})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := broker.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return broker
+}
+
 // Serve starts `minibroker serve` as a child process on free ports, and returns when clients can connect. The broker
-// needs the extra "control". It also ends when this process ends, even if nothing calls [Broker.Stop].
+// also ends when this process ends, even if nothing calls [Broker.Stop].
 func Serve(ctx context.Context, options ServeOptions) (*Broker, error) {
-	command := options.command()
+	command, err := options.command(ctx)
+	if err != nil {
+		return nil, err
+	}
 	child := exec.Command(command[0], command[1:]...)
 	child.Env = os.Environ()
 	if options.Token != "" {
@@ -83,8 +104,7 @@ func Serve(ctx context.Context, options ServeOptions) (*Broker, error) {
 	theirs.Close()
 	if err != nil {
 		stdout.Close()
-		return nil, fmt.Errorf("minibroker: %s does not start: %w; install it with its extra control, "+
-			"or name it in MINIBROKER_COMMAND", command[0], err)
+		return nil, fmt.Errorf("minibroker: %s does not start: %w; %s", command[0], err, hint(command[0]))
 	}
 	broker := &Broker{command: child, stdin: stdin, ended: make(chan struct{})}
 	go func() {
@@ -99,13 +119,14 @@ func Serve(ctx context.Context, options ServeOptions) (*Broker, error) {
 	return broker, nil
 }
 
-func (o ServeOptions) command() []string {
+func (o ServeOptions) command(ctx context.Context) ([]string, error) {
 	command := append([]string(nil), o.Command...)
 	if len(command) == 0 {
-		command = []string{os.Getenv("MINIBROKER_COMMAND")}
-		if command[0] == "" {
-			command[0] = "minibroker"
+		program, err := findProgram(ctx)
+		if err != nil {
+			return nil, err
 		}
+		command = []string{program}
 	}
 	command = append(command, "serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--stop-with-stdin")
 	for _, topic := range o.Topics {
@@ -117,7 +138,7 @@ func (o ServeOptions) command() []string {
 	if o.Registry {
 		command = append(command, "--registry", "127.0.0.1:0")
 	}
-	return append(command, o.Args...)
+	return append(command, o.Args...), nil
 }
 
 // waitUntilReady reads stdout up to the line "minibroker ready: bootstrap=... control=...".
@@ -152,7 +173,11 @@ func (b *Broker) waitUntilReady(ctx context.Context, stdout io.ReadCloser, token
 		}
 		b.BootstrapServers, b.RegistryURL = words["bootstrap"], words["registry"]
 		b.Client = New(words["control"], token)
-		return nil
+		about, err := b.About(ctx)
+		if err == nil && about.Version != Version {
+			err = fmt.Errorf("its version is %s, and that of this module %s", about.Version, Version)
+		}
+		return err
 	case <-ctx.Done():
 		return fmt.Errorf("it has not become ready: %w", ctx.Err())
 	}

@@ -1,4 +1,4 @@
-package control
+package minibroker
 
 // Version is the version of minibroker that this client belongs to.
 const Version = "1.0.0"

@@ -317,8 +317,8 @@ export class ControlClient {
   metrics(): Promise<string>;
 }
 
-export interface ServeOptions {
-  /** The program and its first arguments. The default is MINIBROKER_COMMAND, or else minibroker on the PATH. */
+export interface StartOptions {
+  /** The program and its first arguments. The default is as in the README. */
   command?: string[];
   /** Topics to create at the start and again at each reset: NAME[:PARTITIONS[:KEY=VALUE,...]]. */
   topics?: string[];
@@ -345,4 +345,10 @@ export interface Broker {
 }
 
 /** Starts `minibroker serve` on free ports, and returns when clients can connect. The broker ends with this process. */
-export function serve(options?: ServeOptions): Promise<Broker>;
+export function start(options?: StartOptions): Promise<Broker>;
+
+/**
+ * Returns the broker that globalSetup: "minibroker/setup" has started for this run of Jest or Vitest, or
+ * the job that runs it, by the variables BOOTSTRAP_SERVERS, CONTROL, CONTROL_TOKEN and REGISTRY.
+ */
+export function connect(): Omit<Broker, "stop">;

@@ -1,6 +1,6 @@
 "use strict";
 
 const { ControlClient, ControlError, bytes } = require("./client.js");
-const { serve } = require("./serve.js");
+const { connect, start } = require("./start.js");
 
-module.exports = { ControlClient, ControlError, bytes, serve };
+module.exports = { ControlClient, ControlError, bytes, connect, start };

@@ -22,7 +22,7 @@ RUNNERS: Final = Path(__file__).with_name("runners")
 def go() -> Sequence[str]:
     """Go's tests, compiled."""
     folder = FOLDER / "go"
-    sources = [*folder.glob("*.go"), folder / "go.mod"]
+    sources = [*folder.glob("*.go"), folder / "go.mod", folder / "SHA256SUMS"]
     return [str(toolchains.build(toolchains.place("control-go", sources), _compile_go) / "control.test")]
 
 
@@ -34,7 +34,7 @@ def _compile_go(made: Path) -> None:
 
 def node() -> Sequence[str]:
     """Node's tests, which need no package."""
-    return [toolchains.tool("node"), "--test", str(FOLDER / "node/test/control.test.js")]
+    return [toolchains.tool("node"), "--test", str(FOLDER / "node/test/minibroker.test.js")]
 
 
 def node_packages() -> Path:
@@ -58,7 +58,7 @@ def node_packages() -> Path:
         for each in (packages / "node_modules").iterdir():
             (made / "node_modules").mkdir(exist_ok=True)
             (made / "node_modules" / each.name).symlink_to(each)
-        ours = made / "node_modules" / "minibroker-control"
+        ours = made / "node_modules" / "minibroker"
         ours.mkdir()
         for path in files:
             shutil.copy(path, ours)
@@ -70,12 +70,16 @@ def node_packages() -> Path:
 def rust() -> Sequence[str]:
     """Rust's tests, compiled. A warning is an error."""
     folder = FOLDER / "rust"
-    return [str(cargo_tests("control-rust", folder, sorted(rust_sources(folder))) / "control")]
+    return [str(cargo_tests("control-rust", folder, sorted(rust_sources(folder))) / "minibroker")]
 
 
 def rust_sources(folder: Path) -> list[Path]:
     """The files of a crate."""
-    return [folder / "Cargo.toml", folder / "Cargo.lock", *folder.glob("src/*.rs"), *folder.glob("tests/**/*.rs")]
+    return [
+        *(folder / name for name in ("Cargo.toml", "Cargo.lock", "SHA256SUMS")),
+        *folder.glob("src/*.rs"),
+        *folder.glob("tests/**/*.rs"),
+    ]
 
 
 def cargo_tests(name: str, folder: Path, sources: Sequence[Path]) -> Path:

@@ -125,26 +125,26 @@ def test_a_client_can_be_released_beside_the_broker(language: str) -> None:
 @pytest.mark.parametrize(
     ("language", "file", "name"),
     [
-        ("go", "go.mod", "module minibroker/control\n"),
+        ("go", "go.mod", "module example.com/minibroker\n"),
         ("java", "pom.xml", "<groupId>minibroker</groupId>\n  <artifactId>minibroker-control</artifactId>"),
-        ("node", "package.json", '"name": "minibroker-control"'),
-        ("rust", "Cargo.toml", 'name = "minibroker-control"'),
+        ("node", "package.json", '"name": "minibroker"'),
+        ("rust", "Cargo.toml", 'name = "minibroker"'),
     ],
 )
 def test_the_readme_and_the_control_plane_s_page_name_a_client_as_its_release_does(
     language: str, file: str, name: str
 ) -> None:
     assert name in (FOLDER / language / file).read_text()
-    published = {"go": "`minibroker/control`", "java": "`minibroker:minibroker-control`"}
+    published = {"go": "`example.com/minibroker`", "java": "`minibroker:minibroker-control`"}
     for page in (FOLDER / language / "README.md", ROOT / "docs/control-plane.md"):
-        assert published.get(language, "`minibroker-control`") in page.read_text()
+        assert published.get(language, "`minibroker`") in page.read_text()
 
 
 @pytest.mark.parametrize(
     ("page", "text"),
     [
-        ("clients/go/README.md", "minibroker/control@v{}"),
-        ("docs/test-go.md", "minibroker/control@v{}"),
+        ("clients/go/README.md", "example.com/minibroker@v{}"),
+        ("docs/test-go.md", "example.com/minibroker@v{}"),
         ("clients/java/README.md", "<version>{}</version>"),
         ("docs/ci.md", "registry.example.com/minibroker:{}"),
     ],
@@ -154,7 +154,7 @@ def test_a_page_names_the_version_of_the_checkout(page: str, text: str) -> None:
 
 
 def test_a_broker_ends_with_the_process_that_has_started_it(tmp_path: Path) -> None:
-    program = f"require('{FOLDER}/node').serve({{ stderr: null }}).then((b) => console.log(b.bootstrapServers))"
+    program = f"require('{FOLDER}/node').start({{ stderr: null }}).then((b) => console.log(b.bootstrapServers))"
     forever = "; setInterval(() => {}, 1000)"
     environment = {**with_checkout(), "MINIBROKER_COMMAND": str(Path(sys.executable).with_name("minibroker"))}
     environment["TMPDIR"] = str(tmp_path)

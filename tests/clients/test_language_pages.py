@@ -83,7 +83,7 @@ def test_go(tmp_path: Path) -> None:
     go = toolchains.tool("go")
     files = write_files("docs/test-go.md", tmp_path)
     pins = [go_programs.FOLDER / name for name in ("go.mod", "go.sum")]
-    sources = [*files, *pins, *(ROOT / "clients/go").glob("*.go")]
+    sources = [*files, *pins, *(ROOT / "clients/go").glob("*.go"), ROOT / "clients/go/SHA256SUMS"]
 
     def build(made: Path) -> None:
         for path in pins:

@@ -4,9 +4,9 @@
 //! [`Broker::start`] starts a broker as a child process, and [`Client::new`] is a client of one that runs elsewhere:
 //!
 //! ```no_run
-//! use minibroker_control::{Broker, Expectation, Format};
+//! use minibroker::{Broker, Expectation, Format};
 //!
-//! # fn main() -> Result<(), minibroker_control::Error> {
+//! # fn main() -> Result<(), minibroker::Error> {
 //! let broker = Broker::options().topic("orders:3").start()?;
 //! let expected = Expectation { key: Some("7".into()), ..Default::default() };
 //! let record = broker.expect("orders", &expected, Format::Json)?;
@@ -21,6 +21,7 @@ mod answers;
 mod client;
 mod operations;
 mod payload;
+mod program;
 mod serve;
 mod types;
 

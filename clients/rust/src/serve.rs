@@ -6,7 +6,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::{Client, Error};
+use crate::program::{find_program, hint};
+use crate::{Client, Error, VERSION};
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
@@ -25,8 +26,9 @@ pub struct ServeOptions {
 }
 
 impl ServeOptions {
-    /// Sets the program and its first arguments, such as `["python3", "-m", "minibroker"]`. The default is the program
-    /// in the environment variable `MINIBROKER_COMMAND`, or else minibroker on the PATH.
+    /// Sets the program and its first arguments, such as `["python3", "-m", "minibroker"]`. The default is the first of
+    /// the program in the environment variable `MINIBROKER_COMMAND`, the program or archive of a release in
+    /// `MINIBROKER_BINARY`, the release in the cache, and minibroker on the PATH.
     pub fn command<I: IntoIterator<Item = S>, S: Into<String>>(mut self, words: I) -> Self {
         self.command = words.into_iter().map(Into::into).collect();
         self
@@ -68,9 +70,9 @@ impl ServeOptions {
     }
 
     /// Starts `minibroker serve` as a child process on free ports, and returns when clients can connect. The broker
-    /// requires the extra `control`. It also ends when this process ends.
+    /// also ends when this process ends.
     pub fn start(self) -> Result<Broker, Error> {
-        let words = self.words();
+        let words = self.words().map_err(|error| Error::Failed(error.to_string()))?;
         let shown = words.join(" ");
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -79,8 +81,9 @@ impl ServeOptions {
         }
         let mut child = command.spawn().map_err(|error| {
             Error::Failed(format!(
-                "{} does not start: {error}; install it with its extra control, or name it in MINIBROKER_COMMAND",
-                words[0]
+                "{} does not start: {error}; {}",
+                words[0],
+                hint(&words[0])
             ))
         })?;
         let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
@@ -94,7 +97,14 @@ impl ServeOptions {
                 let client = Client::new(place.get("control").unwrap_or(&""), self.token.as_deref());
                 let bootstrap_servers = place.get("bootstrap").unwrap_or(&"").to_string();
                 let registry_url = place.get("registry").map(|url| url.to_string());
-                Ok(Broker { client, bootstrap_servers, registry_url, child, errors: Some(errors) })
+                let broker = Broker { client, bootstrap_servers, registry_url, child, errors: Some(errors) };
+                match broker.about()?.version {
+                    version if version == VERSION => Ok(broker),
+                    version => Err(Error::Failed(format!(
+                        "{} has the version {version}, and the crate minibroker {VERSION}",
+                        words[0]
+                    ))),
+                }
             }
             Err(reason) => {
                 if reason == RecvTimeoutError::Timeout {
@@ -107,10 +117,10 @@ impl ServeOptions {
         }
     }
 
-    fn words(&self) -> Vec<String> {
+    fn words(&self) -> std::io::Result<Vec<String>> {
         let mut words = self.command.clone();
         if words.is_empty() {
-            words.push(std::env::var("MINIBROKER_COMMAND").unwrap_or_else(|_| "minibroker".into()));
+            words.push(find_program()?);
         }
         words.extend(
             ["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--stop-with-stdin"].map(Into::into),
@@ -122,7 +132,7 @@ impl ServeOptions {
             words.extend(["--brokers".into(), count.to_string()]);
         }
         words.extend(self.args.iter().cloned());
-        words
+        Ok(words)
     }
 }
 

@@ -1,12 +1,12 @@
 // Compiled, and not run: what the types of clients/node take, and what they refuse.
-import { bytes, ControlClient, ControlError, serve } from "minibroker-control";
+import { bytes, ControlClient, ControlError, start } from "minibroker";
 
 interface Order {
   id: number;
 }
 
 export async function main(): Promise<string | undefined> {
-  const broker = await serve({ topics: ["orders:3"], args: ["--journal"], stderr: null });
+  const broker = await start({ topics: ["orders:3"], args: ["--journal"], stderr: null });
   const control: ControlClient = broker.control;
   await control.produce("orders", [{ key: Buffer.from([1]), value: { id: 1 }, headers: [["trace", "a"]] }]);
   const record = await control.expect<Order>("orders", { value: { id: 1 }, timeout: 5 }, { format: "json" });

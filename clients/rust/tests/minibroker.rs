@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
-use minibroker_control::*;
+use minibroker::*;
 use serde_json::{json, Value};
 
 /// The broker that all tests share one after another, with a token, two nodes and a journal. It ends with the process.
@@ -254,7 +254,7 @@ fn time_and_snapshots() {
     let kept = Expectation { value: Some("kept".into()), ..Default::default() };
     let record = NewRecord { value: "kept".into(), ..Default::default() };
     broker.produce("given", &[record], &ProduceOptions::default()).unwrap();
-    let folder = std::env::temp_dir().join(format!("minibroker-control-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("minibroker-test-{}", std::process::id()));
     let snapshot = NewSnapshot { name: some("a/restore"), directory: folder.to_str().map(Into::into) };
     let taken = broker.take_snapshot(&snapshot).unwrap();
     broker.reset(true).unwrap();

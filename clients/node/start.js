@@ -3,6 +3,8 @@
 const { spawn } = require("node:child_process");
 const { createInterface } = require("node:readline");
 const { ControlClient } = require("./client.js");
+const { version } = require("./package.json");
+const { findProgram, hint } = require("./program.js");
 
 const START_MS = 60_000;
 const STOP_MS = 30_000;
@@ -40,8 +42,8 @@ class Broker {
   }
 }
 
-async function serve({ command, topics = [], brokers = 1, registry = false, token, args = [], stderr = process.stderr } = {}) {
-  const [program, ...first] = command ?? [process.env.MINIBROKER_COMMAND || "minibroker"];
+async function start({ command, topics = [], brokers = 1, registry = false, token, args = [], stderr = process.stderr } = {}) {
+  const [program, ...first] = command ?? [findProgram()];
   const options = ["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--stop-with-stdin"];
   options.push(...topics.flatMap((topic) => ["--topic", topic]), "--brokers", String(brokers));
   options.push(...(registry ? ["--registry", "127.0.0.1:0"] : []), ...args);
@@ -60,8 +62,7 @@ async function serve({ command, topics = [], brokers = 1, registry = false, toke
   const fail = (reason) => new Error(`minibroker: ${program} ${reason}\n${kept}`.trim());
   const early = ended.then((reason) => {
     if (typeof reason === "string") throw fail(`serve has ended before it was ready, with ${reason}`);
-    const hint = "install it with its extra control, or name it in MINIBROKER_COMMAND";
-    throw fail(`does not start: ${reason.message}; ${hint}`);
+    throw fail(`does not start: ${reason.message}; ${hint(program)}`);
   });
   const ready = new Promise((resolve) => {
     createInterface({ input: child.stdout }).on("line", (line) => {
@@ -76,11 +77,21 @@ async function serve({ command, topics = [], brokers = 1, registry = false, toke
     const words = Object.fromEntries(line.split(" ").map((word) => [word.split("=")[0], word.slice(word.indexOf("=") + 1)]));
     // Do not keep a process alive that never stops its broker. The broker ends when its stdin is closed.
     for (const each of [child, child.stdin, child.stdout, child.stderr]) each.unref?.();
-    return new Broker(child, ended, words, new ControlClient(words.control, { token }));
+    const control = new ControlClient(words.control, { token });
+    const about = await control.about();
+    if (about.version !== version) throw fail(`has the version ${about.version}, and the package minibroker ${version}`);
+    return new Broker(child, ended, words, control);
   } catch (error) {
     child.kill("SIGKILL");
     throw error;
   }
 }
 
-module.exports = { serve };
+/** Returns the broker that `minibroker/setup` has started for this test run, or the job that runs it. */
+function connect() {
+  const { BOOTSTRAP_SERVERS: bootstrapServers, CONTROL: url, CONTROL_TOKEN: token, REGISTRY: registryUrl } = process.env;
+  if (url) return { bootstrapServers, registryUrl, control: new ControlClient(url, { token }) };
+  throw new Error('minibroker: no broker was started for this run: its configuration needs globalSetup: "minibroker/setup"');
+}
+
+module.exports = { connect, start };

@@ -6,7 +6,7 @@ const os = require("node:os");
 const path = require("node:path");
 const { mkdtempSync } = require("node:fs");
 const { after, before, beforeEach, test } = require("node:test");
-const { ControlClient, bytes, serve } = require("../index.js");
+const { ControlClient, bytes, start } = require("../index.js");
 const { version } = require("../package.json");
 
 let broker, control;
@@ -14,7 +14,7 @@ let broker, control;
 before(async () => {
   const authorizer = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer";
   const args = ["--journal", "--set", authorizer];
-  broker = await serve({ topics: ["given:2"], brokers: 2, registry: true, token: "secret", args, stderr: null });
+  broker = await start({ topics: ["given:2"], brokers: 2, registry: true, token: "secret", args, stderr: null });
   control = broker.control;
 });
 
@@ -51,7 +51,7 @@ test("the stack of an error begins in the program that called", async () => {
     await control.expect("given", { value: "missing", timeout: 0 });
     assert.fail("there is no such record");
   } catch (error) {
-    assert.match(error.stack, /\n +at async [^\n]*control\.test\.js/);
+    assert.match(error.stack, /\n +at async [^\n]*minibroker\.test\.js/);
     assert.doesNotMatch(error.stack, /client\.js/);
   }
 });
@@ -246,13 +246,13 @@ test("errors name their cause", async () => {
 });
 
 test("a broker that does not start is an error with its words", async () => {
-  const wrong = serve({ topics: ["a:0"], stderr: null });
+  const wrong = start({ topics: ["a:0"], stderr: null });
   await assert.rejects(wrong, /exit status 1\n.*topic 'a': Number of partitions/);
-  await assert.rejects(serve({ command: ["no-such-program"] }), /ENOENT; .*MINIBROKER_COMMAND/);
+  await assert.rejects(start({ command: ["no-such-program"] }), /ENOENT; .*MINIBROKER_COMMAND/);
 });
 
 test("a broker is stopped once", async () => {
-  const other = await serve();
+  const other = await start();
   await other.stop();
   await other.stop();
   await assert.rejects(other.control.healthz(), /no answer/);
