@@ -201,6 +201,27 @@ class Cluster:
         self.save_leaders()
         self._notify_moved()
 
+    def fail_over(self, topic_name: str, index: int, to: int, cut: int, now_ms: int) -> None:
+        """Make a follower the leader that has only the records below `cut`, as after a crash of the leader.
+
+        The other records are removed. Consumers have not seen them, and no producer with acks=all was told that they
+        are safe, because they are above the high watermark.
+
+        Raises:
+            ClusterError: `to` is not an in-sync follower, or `cut` is below the high watermark.
+            OSError: The log cannot be truncated.
+        """
+        partition, node = self._partition(topic_name, index), self.node(to)
+        leader, log = partition.leader, partition.log
+        if to not in partition.isr or node is leader or not node.is_up:
+            raise ClusterError(f"{topic_name}-{index} cannot fail over to node {to}, which is no in-sync follower")
+        if cut < log.high_watermark:
+            raise ClusterError(f"{topic_name}-{index} keeps its records below {log.high_watermark}")
+        log.truncate_to(cut, now_ms)
+        self.move_leader(topic_name, index, to)
+        if leader is not None:
+            leader.fetch_sessions.clear()
+
     def elect_leader(self, partition: Partition, *, unclean: bool) -> bool:
         """Elect the preferred replica if it is in sync, and return whether the election succeeded.
 
@@ -340,6 +361,18 @@ class Cluster:
         if not candidates and (unclean or partition.topic.config.boolean("unclean.leader.election.enable")):
             candidates = running
         return candidates[0] if candidates else None
+
+    def shrink_isr(self, partition: Partition) -> None:
+        """Leave only the leader in the ISR of a partition, as if its followers had stopped fetching."""
+        if partition.leader is not None:
+            partition.set_isr((partition.leader.id,))
+            partition.topic.mark_changed()
+
+    def restore_isr(self, partition: Partition) -> None:
+        """Undo `shrink_isr`."""
+        if partition.leader is not None:
+            self._fill_isr(partition)
+            partition.topic.mark_changed()
 
     def _fill_isr(self, partition: Partition) -> None:
         """Add all running replicas of a partition with a leader to its ISR, since they share the leader's log."""

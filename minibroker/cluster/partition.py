@@ -211,6 +211,18 @@ class Partition:
             return ErrorCode.UNKNOWN_LEADER_EPOCH if epoch > self.leader_epoch else ErrorCode.FENCED_LEADER_EPOCH
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if leader_only and self.leader is not node else ErrorCode.NONE
 
+    @property
+    def is_end_uncertain(self) -> bool:
+        """Whether the high watermark has not reached the start of the leader's epoch (KIP-207).
+
+        The previous leader may have shown more records.
+        """
+        log = self.log
+        if log.high_watermark == log.log_end_offset:
+            return False
+        has_records = log.epochs.latest_epoch == self.leader_epoch
+        return not has_records or log.high_watermark < log.epochs.entries[-1].start_offset
+
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """Return the largest leader epoch up to `epoch`, and that epoch's end offset. Both are -1 if unknown."""
         log = self.log

@@ -50,7 +50,8 @@ class Log(LocalLog):
 
     `append` stages a batch after stamping it with its offset and leader epoch. `commit` writes all staged batches
     in one call and makes them visible to readers. The caller must commit before it reuses the buffers of the
-    batches. Since there are no replicas, the high watermark equals the log end offset after each commit.
+    batches. Since there are no replicas, the high watermark equals the log end offset after each commit, unless it is
+    held (see `hold`).
 
     A log is stored in a directory `<topic>-<partition>`; see `LogSegment`, `OffsetIndex`, `TimeIndex`,
     `TransactionIndex`, `ProducerStateManager` and `LeaderEpochCheckpoint` for its files. Committed batches survive
@@ -74,6 +75,7 @@ class Log(LocalLog):
         "epochs",
         "has_directory",
         "high_watermark",
+        "is_held",
         "log_start_offset",
         "producers",
     )
@@ -93,6 +95,8 @@ class Log(LocalLog):
         self.log_start_offset: int = loaded.log_start_offset
         #: Readers see only the records below this offset.
         self.high_watermark: int = loaded.log_end_offset
+        #: Whether the high watermark is kept where it is, see `hold`.
+        self.is_held = False
         self._epoch = self.epochs.latest_epoch
         self._staged_epochs: LeaderEpochCheckpoint | None = None
         self._failure: LogWriteError | None = None
@@ -195,6 +199,21 @@ class Log(LocalLog):
         if unstable is None or unstable >= self.high_watermark:
             return self.high_watermark
         return max(unstable, self.log_start_offset)
+
+    def hold(self) -> None:
+        """Keep the high watermark where it is, as if no follower fetched any more. Appends continue.
+
+        Commit staged batches first: their producers may not know that they have to wait. Transaction markers must not
+        be appended meanwhile, because their transactions would have ended for readers.
+        """
+        self.is_held = True
+
+    def release(self) -> None:
+        """Move the high watermark to the log end offset, and let it follow again."""
+        self.is_held = False
+        if self.high_watermark < self.log_end_offset:
+            self.high_watermark = self.log_end_offset
+            self.call_listeners()
 
     def read(
         self, offset: int, max_bytes: int, *, min_one_batch: bool = True, end_offset: int | None = None
@@ -424,8 +443,10 @@ class Log(LocalLog):
             self._durability.names_changed = True
         if self.producers.staged:
             self.producers.commit()
-        # Readers may see the batches only from here on. There are no followers to wait for.
-        self.log_end_offset = self.high_watermark = self.next_offset
+        self.log_end_offset = self.next_offset
+        # Readers may see the batches only from here on. There are no followers to wait for, unless one is simulated.
+        if not self.is_held:
+            self.high_watermark = self.next_offset
         if self._listeners:
             self.call_listeners()
 
@@ -497,6 +518,8 @@ class Log(LocalLog):
         return removed
 
     def _remove_oldest(self, count: int, now_ms: int) -> int:
+        if self.is_held:
+            count = min(count, self.segment_index(self.high_watermark))
         if not count:
             return 0
         if count == len(self.segments):
@@ -563,6 +586,7 @@ class Log(LocalLog):
             self.truncate_fully_and_start_at(offset, now_ms)
             return
         self._truncate_segments(offset, now_ms)
+        self.high_watermark = min(self.high_watermark, offset)
         # Producer state cannot be undone batch by batch, so load an earlier snapshot and replay the headers from there.
         self.producers.truncate_and_reload(self.log_start_offset, offset, now_ms)
         self._set_end(offset)
@@ -580,12 +604,12 @@ class Log(LocalLog):
         # log.
         self.producers.delete_snapshots()
         self._restart_at(offset, now_ms)
-        self.log_start_offset = offset
+        self.log_start_offset = self.high_watermark = offset
         self.producers.truncate_fully_and_start_at(offset)
         self._set_end(offset)
 
     def _set_end(self, offset: int) -> None:
-        self.log_end_offset = self.high_watermark = self.next_offset = offset
+        self.log_end_offset = self.next_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
         self.call_listeners()
         self._durability.truncate(offset)

@@ -394,7 +394,7 @@ class TransactionCoordinator:
             self.store.keep(transaction._replace(partitions=unwritten))
             self._delayed.add(transaction.transactional_id)
             if self._timer is None and not self._closed:
-                self._timer = self._core.clock.call_later(_RETRY_MS, self._retry_completion)
+                self._timer = self._core.clock.call_later(_RETRY_MS, self.retry_markers)
         else:
             self._delayed.discard(transaction.transactional_id)
 
@@ -415,7 +415,8 @@ class TransactionCoordinator:
             _logger.error("%s-%d: no marker for %s yet: %s", *partition, transaction.transactional_id, error.meaning)
         return False
 
-    def _retry_completion(self) -> None:
+    def retry_markers(self) -> None:
+        """Write the markers that could not be written before."""
         self._timer = None
         self._complete_prepared(self.store.all())
 

@@ -81,7 +81,9 @@ def _replica_error(partition: Partition, node: Node | None) -> ErrorCode:
     leader = partition.leader
     if leader is None or (node is not None and leader is not node):
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    return ErrorCode.NOT_ENOUGH_REPLICAS if partition.is_under_min_isr else ErrorCode.NONE
+    log = partition.opened_log
+    is_lagging = partition.is_under_min_isr or (log is not None and log.is_held)
+    return ErrorCode.NOT_ENOUGH_REPLICAS if is_lagging else ErrorCode.NONE
 
 
 def _append(partition: Partition, marker: Marker, core: Core, *, is_own: bool) -> None:

@@ -44,6 +44,7 @@ _MAX_TIMESTAMP: Final = -3
 _EARLIEST_LOCAL: Final = -4
 _FIRST_VERSIONS: Final = {_LATEST: 1, _EARLIEST: 1, _MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, -5: 9, -6: 11}
 """The special timestamps of requests, and the first version that supports each."""
+_FIRST_WITH_UNCERTAIN_ENDS: Final = 5
 _READ_COMMITTED: Final = 1
 _ISOLATION_LEVELS: Final = (0, _READ_COMMITTED)
 _ANY_REPLICA: Final = -2
@@ -80,6 +81,8 @@ def list_offsets(request: ListOffsetsRequest, call: Call) -> ForEach[ListOffsets
     - INVALID_REQUEST: a partition is requested more than once. Each occurrence gets this error.
     - NOT_LEADER_OR_FOLLOWER: the broker does not lead the partition, or with replica id -2 has no replica of it.
     - FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH: the client has a different leader epoch.
+    - OFFSET_NOT_AVAILABLE, before version 5 LEADER_NOT_AVAILABLE: while the high watermark is held, see `Log.hold`, a
+      new leader does not know the end yet (KIP-207).
     """
     repeated = _find_repeated_partitions(request) if call.api_version > 0 else ()
 
@@ -158,22 +161,47 @@ def _begin_look_up(
         else:
             response.old_style_offsets = _segment_offsets(log, requested, call.core.clock.now_ms())
     elif timestamp == _LATEST:
-        response.offset = log.last_stable_offset if committed else log.high_watermark
-        response.leader_epoch = partition.leader_epoch
+        response.error_code = _end_error(partition, call)
+        if not response.error_code:
+            response.offset, response.leader_epoch = _readable_end(log, committed=committed), partition.leader_epoch
     elif timestamp in {_EARLIEST, _EARLIEST_LOCAL}:
         response.offset = log.log_start_offset
         response.leader_epoch = _start_epoch(partition)
     elif timestamp >= 0 or timestamp == _MAX_TIMESTAMP:
-
-        def store(result: TimestampOffset | None) -> ListOffsetsPartitionResponse:
-            if result is not None and not (committed and result.offset >= log.last_stable_offset):
-                response.timestamp, response.offset, response.leader_epoch = result
-            return response
-
         if timestamp == _MAX_TIMESTAMP:
-            return then(search_max_timestamp(log.segments), store)
-        return then(search_by_timestamp(log.segments, timestamp, log.log_start_offset), store)
+            search = search_max_timestamp(log.segments)
+        else:
+            search = search_by_timestamp(log.segments, timestamp, log.log_start_offset)
+        return then(search, partial(_set_found, partition, call, response, committed=committed))
     return None
+
+
+def _set_found(
+    partition: Partition,
+    call: Call,
+    response: ListOffsetsPartitionResponse,
+    result: TimestampOffset | None,
+    *,
+    committed: bool,
+) -> ListOffsetsPartitionResponse:
+    """Set the record that a search by timestamp has found unless it is not readable yet."""
+    if result is not None and result.offset < _readable_end(partition.log, committed=committed):
+        response.timestamp, response.offset, response.leader_epoch = result
+    else:
+        response.error_code = _end_error(partition, call)
+    return response
+
+
+def _readable_end(log: Log, *, committed: bool) -> int:
+    return log.last_stable_offset if committed else log.high_watermark
+
+
+def _end_error(partition: Partition, call: Call) -> ErrorCode:
+    """Return the error while a new leader does not know the high watermark yet (KIP-207), or NONE."""
+    if not partition.is_end_uncertain:
+        return ErrorCode.NONE
+    is_known = call.api_version >= _FIRST_WITH_UNCERTAIN_ENDS
+    return ErrorCode.OFFSET_NOT_AVAILABLE if is_known else ErrorCode.LEADER_NOT_AVAILABLE
 
 
 def _start_epoch(partition: Partition) -> int:

@@ -1,12 +1,12 @@
 """The Produce handler."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from typing import Any, Final, cast
 
 from minibroker.cluster.partition import Partition
-from minibroker.cluster.routing.outcomes import DelayedResponse
+from minibroker.cluster.routing.outcomes import ChangedResponse, DelayedResponse
 from minibroker.cluster.routing.routes import UnservedRequestError
 from minibroker.cluster.routing.slices import ForEach, Served, Steps, drain, steps_of, then
 from minibroker.cluster.topics import Topic
@@ -39,6 +39,7 @@ from minibroker_protocol.schema import first_version
 
 _FIRST_WITH_LEADERS: Final = first_version(ProduceResponse, "node_endpoints")
 _ACKS: Final = frozenset({-1, 0, 1})
+_ALL: Final = -1
 _ANSWERED_ACKS: Final = frozenset({-1, 1})
 _MAX_BATCHES_PER_SLICE: Final = 4
 """Each batch can require decompression, validation record by record, and opening its log."""
@@ -115,7 +116,8 @@ def produce(request: ProduceRequest, call: Call) -> Served[ProduceResponse | Del
     `min.insync.replicas` replicas must be in sync (NOT_ENOUGH_REPLICAS). Replicas share the log, so -1 waits no
     longer than 1. The response is sent when the batch is in the log file. Once `flush.messages` records have
     accumulated, it is sent when the batch is on disk. If another broker leads the partition by then, the error is
-    NOT_LEADER_OR_FOLLOWER. The timeout is ignored, since nothing waits for other replicas.
+    NOT_LEADER_OR_FOLLOWER. While a simulated lag holds the high watermark back (`Log.hold`), -1 waits for it, at most
+    for the timeout: REQUEST_TIMED_OUT, and the records stay.
     """
     if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
         request.topic_data = _merge_topics(request.topic_data, by_id=call.api_version >= FIRST_WITH_IDS)
@@ -153,7 +155,7 @@ def _append(
             outcomes = [outcome for _, outcome in results]
             responses.append(TopicProduceResponse(name=name, topic_id=requested.topic_id, partition_responses=outcomes))
         flushed = [(topic, outcome) for topic, outcome in appended if topic is not None and topic.flushes_on_append]
-        return _response_after_flush(request, ProduceResponse(responses=responses), flushed, call)
+        return _respond(request, ProduceResponse(responses=responses), appended, flushed, call)
 
     return ForEach(
         [(requested, data) for requested in request.topic_data for data in requested.partition_data],
@@ -208,19 +210,23 @@ def _merge_topics(topics: list[TopicProduceData], *, by_id: bool) -> list[TopicP
     ]
 
 
-def _response_after_flush(
+def _respond(
     request: ProduceRequest,
     response: ProduceResponse,
+    appended: list[tuple[Topic | None, PartitionProduceResponse]],
     flushed: list[tuple[Topic, PartitionProduceResponse]],
     call: Call,
 ) -> ProduceResponse | DelayedResponse | None:
-    """Return the response after all appends, delayed if a flush is due. With acks=0 there is no response."""
+    """Return the response after all appends, delayed for a flush or for replicas. With acks=0 there is no response."""
     core = call.core
     if request.acks and not flushed and core.cluster.is_single:
         return response
+    unreplicated: list[tuple[Partition, PartitionProduceResponse]] = []
     if not core.cluster.is_single:
         _add_leader_hints(response, call)
-    waiting = _flush_due(flushed, response, call) if flushed else None
+        if request.acks == _ALL:
+            unreplicated = list(_find_unreplicated(appended))
+    waiting = _delay(request, response, flushed, unreplicated, call) if flushed or unreplicated else None
     if request.acks == 0:
         core.writes.commit()
         failed = next((o for r in response.responses for o in r.partition_responses if o.error_code), None)
@@ -230,29 +236,50 @@ def _response_after_flush(
     return waiting or response
 
 
-def _flush_due(
-    appended: list[tuple[Topic, PartitionProduceResponse]], response: ProduceResponse, call: Call
+def _find_unreplicated(
+    appended: list[tuple[Topic | None, PartitionProduceResponse]],
+) -> Iterator[tuple[Partition, PartitionProduceResponse]]:
+    """Yield the appends, and the repeated batches, that the high watermark will not pass at once."""
+    for topic, outcome in appended:
+        partition = None if topic is None else topic.partition(outcome.index)
+        if partition is not None and not outcome.error_code:
+            log = partition.log
+            if log.is_held and outcome.base_offset >= log.high_watermark:
+                yield partition, outcome
+
+
+def _delay(
+    request: ProduceRequest,
+    response: ProduceResponse,
+    flushed: list[tuple[Topic, PartitionProduceResponse]],
+    unreplicated: list[tuple[Partition, PartitionProduceResponse]],
+    call: Call,
 ) -> DelayedResponse | None:
-    """Flush the logs that have reached `flush.messages`. Return the delayed response, or None if nothing must wait."""
+    """Return the response delayed for replicas and for the logs that have reached `flush.messages`, if any, or None."""
     core = call.core
     core.writes.commit()
     due: dict[Partition, list[PartitionProduceResponse]] = {}
-    for topic, outcome in appended:
+    for topic, outcome in flushed:
         partition = topic.partition(outcome.index)
         if outcome.error_code or partition is None:
             continue
         if partition.log.unflushed_records >= topic.log_config.flush_messages:
             due.setdefault(partition, []).append(outcome)
-    delayed = DelayedProduce(response, (partition.log for partition in due))
+    delayed = DelayedProduce(response, call, (partition.log for partition in due))
+    unreplicated = [(partition, outcome) for partition, outcome in unreplicated if not outcome.error_code]
+    if unreplicated:
+        delayed.wait_for_replicas(unreplicated, request.timeout_ms)
     for partition, outcomes in due.items():
         core.logs.flusher.request(partition.log, partial(delayed.on_flushed, partition, call.node, outcomes))
-    return delayed if delayed.is_waiting else None
+    if not delayed.is_waiting:
+        return None
+    return ChangedResponse(delayed, partial(_add_leader_hints, call=call)) if unreplicated else delayed
 
 
-def _add_leader_hints(response: ProduceResponse, call: Call) -> None:
-    """Add the leader to the results of partitions that another broker leads (KIP-951)."""
+def _add_leader_hints(response: ProduceResponse, call: Call) -> ProduceResponse:
+    """Add the leader to the results of partitions that another broker leads (KIP-951), and return the response."""
     if call.api_version < _FIRST_WITH_LEADERS:
-        return
+        return response
     topics, by_id = call.core.topics, call.api_version >= FIRST_WITH_IDS
     nodes: dict[int, NodeEndpoint] = {}
     for topic_response in response.responses:
@@ -262,3 +289,4 @@ def _add_leader_hints(response: ProduceResponse, call: Call) -> None:
             if partition is not None and outcome.error_code == _NOT_LEADER:
                 outcome.current_leader = call.hint_of(partition, nodes)
     response.node_endpoints = list(nodes.values())
+    return response
