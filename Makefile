@@ -48,7 +48,7 @@ setup: $(VENV)/.dev ## Install into .venv what serve, test, torture, suites, lin
 	@echo "setup: $(VENV) is ready"
 
 serve: $(VENV)/.core ## Run the broker on 127.0.0.1:9092 (ARGS: options of `minibroker serve`)
-	@exec $(VENV)/bin/minibroker serve $(ARGS)
+	@MINIBROKER_VERB='make serve' exec $(VENV)/bin/minibroker serve $(ARGS)
 
 check: $(VENV)/.dev ## Run lint beside the quick tests of the broker, which need neither Java nor another toolchain
 check: CHOSEN := --hypothesis-profile check -m 'not slow and not toolchain and not torture' \

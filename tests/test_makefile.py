@@ -1,14 +1,17 @@
-"""`make check` and `make test` run lint beside the tests, and fail if either fails."""
+"""`make check` and `make test` run lint beside the tests, and fail if either fails. pytest alone names `make test`."""
 
 import os
+import pty
+import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.documented import ROOT
-from tests.programs import run_program
+from tests.programs import run_program, run_to_success
 
 LINT = ("ruff", "mypy", "pyright", "lint-imports", "proselint")
 
@@ -67,3 +70,43 @@ def test_pyright_runs_again_after_a_failure_or_a_change_alone(tmp_path: Path) ->
     (tmp_path / "docker" / "new.py").touch()
     assert runs_pyright(rerun(tmp_path, "lint"))
     assert not runs_pyright(rerun(tmp_path, "lint"))
+
+
+def test_pytest_in_a_checkout_without_the_test_extra_names_make_test() -> None:
+    hides = (
+        "import importlib.util as util, pytest; find = util.find_spec;"
+        "util.find_spec = lambda name, *package: None if name == 'hypothesis' else find(name, *package); pytest.main()"
+    )
+    completed = run_program([sys.executable, "-c", hides], cwd=ROOT)
+    assert completed.returncode == 1
+    assert re.fullmatch(r".*`make test` .*\n", completed.stdout + completed.stderr)
+
+
+def test_a_checkout_beside_the_tests_of_others_is_ignored(tmp_path: Path) -> None:
+    checkout = tmp_path / "minibroker"
+    (checkout / "tests").mkdir(parents=True)
+    shutil.copy(ROOT / "conftest.py", checkout)
+    (checkout / "tests" / "test_ours.py").write_text("import something_that_is_not_installed\n")
+    (tmp_path / "test_theirs.py").write_text("def test_something():\n    pass\n")
+    completed = run_program([sys.executable, "-m", "pytest", "-p", "no:cacheprovider"], cwd=tmp_path)
+    assert "== 1 passed in" in completed.stdout, completed.stdout
+
+
+def test_make_serve_ends_with_a_line_to_copy_or_names_its_own_option(tmp_path: Path) -> None:
+    environment = {**os.environ, "MINIBROKER_VERB": "make serve", "TMPDIR": str(tmp_path)}
+    serve = [str(Path(sys.executable).with_name("minibroker")), "serve", "--listen"]
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [*serve, "127.0.0.1:0"], env=environment, stdout=subprocess.PIPE, stderr=theirs, text=True
+    ) as broker:
+        os.close(theirs)
+        assert broker.stdout is not None
+        bootstrap = broker.stdout.readline().split("bootstrap=")[1].split()[0]
+        banner = ""
+        while " --topic orders\r\n" not in banner:
+            banner += os.read(ours, 4096).decode()
+        run_to_success(["sh", "-c", banner[banner.index("echo hello") :].strip()])
+        taken = run_program([*serve, bootstrap], env=environment)
+        broker.terminate()
+    os.close(ours)
+    assert taken.stderr.endswith('Port 0 picks a free one: make serve ARGS="--listen 127.0.0.1:0"\n')

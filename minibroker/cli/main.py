@@ -6,6 +6,7 @@ import contextlib
 import gc
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from minibroker.server.services import Services
 
 _MAX_BANNER_TOPICS: Final = 10
+VERB: Final = "MINIBROKER_VERB"
+"""The environment variable with the command that people have typed instead of `minibroker serve`."""
 _logger: Final = logging.getLogger("minibroker")
 
 
@@ -365,6 +368,12 @@ def _banner_rows(broker: "Broker", options: argparse.Namespace) -> dict[str, str
     if options.registry:
         rows["schema registry"] = broker.registry_url
     rows["to stop it"] = "Ctrl-C"
+    if broker.asynchronous.listener_protocols[broker.asynchronous.listener_names[0]] == "PLAINTEXT":
+        tools = os.path.join(os.path.dirname(sys.argv[0]), "minibroker-tools")
+        rows["to write to it"] = (
+            f"echo hello | {tools if os.path.exists(tools) else 'minibroker-tools'} kafka-console-producer "
+            f"--bootstrap-server {broker.bootstrap_servers} --topic {topics[0] if topics else 'orders'}"
+        )
     return rows
 
 
@@ -416,6 +425,8 @@ def _format_error(error: ValueError | OSError) -> str:
         reason = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
     else:
         reason = str(error)
+    if VERB in os.environ:
+        reason = re.sub(r"(--\S+ \S+:0)\b.*", rf'{os.environ[VERB]} ARGS="\1"', reason)
     return add_variable(reason) if is_in_container() else reason
 
 
