@@ -32,6 +32,10 @@ class _LazyModule(ModuleType):
             _execute(self)
         return ModuleType.__getattribute__(self, name)
 
+    def __dir__(self) -> list[str]:
+        _execute(self)
+        return list(ModuleType.__dir__(self))
+
 
 class _LazyLoader:
     """A loader that delays the execution of its module. On first use, the original `loader` executes the module."""

@@ -51,6 +51,11 @@ def test_a_module_is_loaded_by_its_first_use_and_once() -> None:
 
 
 @pytest.mark.usefixtures("package")
+def test_a_list_of_its_names_loads_the_module() -> None:
+    assert "Part" in dir(lazily("minibroker_sample.part"))
+
+
+@pytest.mark.usefixtures("package")
 def test_an_ordinary_import_of_a_name_loads_the_module() -> None:
     part = lazily("minibroker_sample.part")
     names: dict[str, Any] = {}
