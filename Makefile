@@ -103,7 +103,7 @@ lint: $(VENV)/.dev ## Run ruff, mypy, pyright, import-linter and proselint, chec
 	check "ruff format" $(VENV)/bin/ruff format --check --quiet --output-format concise; \
 	check mypy $(VENV)/bin/mypy; \
 	check import-linter $(VENV)/bin/lint-imports; \
-	check proselint $(VENV)/bin/proselint check --config .proselintrc.json $(wildcard *.md) docs/*.md docs/lessons/*.md; \
+	check proselint $(VENV)/bin/proselint check --config .proselintrc.json $(wildcard *.md) tests/README.md docs/*.md docs/lessons/*.md; \
 	subjects() { [ ! -e .git ] || git log --no-merges -n 50 --format=%s 2>/dev/null | \
 	  awk 'length > 72 { print "more than 72 characters: " $$0; long = 1 } END { exit long }'; }; \
 	check "commit subjects" subjects; \
@@ -124,8 +124,8 @@ bench: $(VENV)/.dev ## Measure the broker beside its peers (ARGS=--help lists wh
 
 # The pages are staged in the layout of the repository, so that links between sources also work on the site.
 docs: $(VENV)/.docs ## Build the documentation site into build/site; a broken link is an error
-	@rm -rf build/docs && mkdir -p build/docs
-	@cp -R $(wildcard *.md LICENSE docs docker examples) build/docs/
+	@rm -rf build/docs && mkdir -p build/docs/tests
+	@cp -R $(wildcard *.md LICENSE docs docker examples) build/docs/ && cp tests/README.md build/docs/tests/
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --clean
 
 clients: $(VENV)/.dev ## Write the types of the answers in clients/ from the OpenAPI document (needs Maven, gofmt and rustfmt)

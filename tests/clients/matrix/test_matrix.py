@@ -100,7 +100,7 @@ def test_what_a_client_can_do_with_kafka_it_can_do_here(runs: Mapping[str, Run],
         for check in {*results, *recorded(name)}
         if records.passes_on_kafka(name, check) and (name, check) not in {*KNOWN, *UNSTEADY}
     }
-    assert expected, "nothing is recorded: see CONTRIBUTING.md for how to do that"
+    assert expected, "nothing is recorded: see tests/README.md for how to do that"
     failed = {check: results.get(check, "it is not checked any more") for check in expected}
     failed = {check: error for check, error in failed.items() if error}
     runs[name].repeat(failed.keys() & results.keys())
