@@ -15,6 +15,7 @@ CODE: Final = {"csharp", "go", "java", "js", "python", "rust", "sh"}
 
 RUN_ELSEWHERE: Final = {
     "README.md": "tests/pipeline/test_documentation.py",
+    "docs/chaos.md": "tests/broker/chaos/test_page.py",
     "docs/checks.md": "tests/broker/check/test_page.py",
     "docs/control-plane.md": "tests/broker/control/test_documented.py",
     "docs/faults.md": "tests/broker/faults/test_docs.py",
@@ -47,7 +48,6 @@ RUN_ELSEWHERE: Final = {
 """Pages whose blocks are run by a test, and that test."""
 
 RUN_HERE: Final = {
-    "docs/chaos.md",
     "docs/clients.md",
     "docs/lab.md",
     "docs/quotas.md",

@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (2ddcc11deee26a14): change that. DO NOT EDIT.
+// Made by `make clients`, from the OpenAPI document (e1e4b5c7b91372de): change that. DO NOT EDIT.
 
 package minibroker
 
@@ -17,6 +17,37 @@ type BrokerInfo struct {
 	BootstrapServers string  `json:"bootstrap_servers"`
 	Controller       *int    `json:"controller"`
 	RegistryURL      *string `json:"registry_url"`
+}
+
+// ChaosRun: What has happened under chaos. `POST /chaos` repeats it if all of this is passed as `steps`.
+type ChaosRun struct {
+	// The version of the steps.
+	Chaos   int         `json:"chaos"`
+	Seed    *int64      `json:"seed"`
+	Profile string      `json:"profile"`
+	Steps   []ChaosStep `json:"steps"`
+	// Whether a client has reacted. Otherwise the run has shown nothing.
+	IsFelt bool `json:"is_felt"`
+	// The numbers of repeated steps that happened exactly, at a later attempt, and not at all.
+	Met []int `json:"met"`
+	// The same in lines of text.
+	Report []string `json:"report"`
+}
+
+// ChaosStep: A misbehavior of the broker that happened at a request.
+type ChaosStep struct {
+	// The name of the misbehaviour.
+	Row string `json:"row"`
+	// The name of the point.
+	Point string `json:"point"`
+	// The attempt at this point, from 0 on.
+	Attempt int `json:"attempt"`
+	// The strength of the misbehaviour, such as `delay_ms`.
+	Parameters map[string]int `json:"parameters"`
+	// The number of the request.
+	Number int64 `json:"number"`
+	// What the client did next, or "nothing".
+	Felt string `json:"felt"`
 }
 
 // CheckFinding: Something that an application did wrong.

@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (8f3759518995e168): change that.
+// Made by `make clients`, from the OpenAPI document (a4c27b07bba7f04e): change that.
 import type { ConsumedRecord, Fault } from "./index.js";
 
 /** An assigned partition. */
@@ -16,6 +16,37 @@ export interface BrokerInfo {
   bootstrap_servers: string;
   controller: number | null;
   registry_url: string | null;
+}
+
+/** What has happened under chaos. `POST /chaos` repeats it if all of this is passed as `steps`. */
+export interface ChaosRun {
+  /** The version of the steps. */
+  chaos: number;
+  seed: number | null;
+  profile: string;
+  steps: ChaosStep[];
+  /** Whether a client has reacted. Otherwise the run has shown nothing. */
+  is_felt: boolean;
+  /** The numbers of repeated steps that happened exactly, at a later attempt, and not at all. */
+  met: number[];
+  /** The same in lines of text. */
+  report: string[];
+}
+
+/** A misbehavior of the broker that happened at a request. */
+export interface ChaosStep {
+  /** The name of the misbehaviour. */
+  row: string;
+  /** The name of the point. */
+  point: string;
+  /** The attempt at this point, from 0 on. */
+  attempt: number;
+  /** The strength of the misbehaviour, such as `delay_ms`. */
+  parameters: { [key: string]: number; };
+  /** The number of the request. */
+  number: number;
+  /** What the client did next, or "nothing". */
+  felt: string;
 }
 
 /** Something that an application did wrong. */

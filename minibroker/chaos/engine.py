@@ -11,6 +11,7 @@ from minibroker.chaos.decisions import Schedule, SeededSchedule, StoredSchedule
 from minibroker.chaos.points import Points
 from minibroker.chaos.rows import ROWS, Row, rows_of
 from minibroker.chaos.steps import DEFAULT_PROFILE, VERSION, ChaosError, Step
+from minibroker.check.facts import facts_of
 from minibroker.server.faults.registry import faults_of
 
 if TYPE_CHECKING:
@@ -167,10 +168,11 @@ class Chaos:
         self._brokers = len(services.core.cluster.nodes)
         self._rows = [row for row in rows if row.act is not None and row.brokers <= self._brokers]
         if steps is not None:
-            known = {row.name for row in ROWS}
+            known = {row.name: row.parameters.keys() for row in ROWS}
             for step in steps:
-                if step.row not in known:
-                    raise ChaosError(f"steps: there is no misbehaviour {step.row!r}")
+                if known.get(step.row) != step.parameters.keys():
+                    given = ", ".join(step.parameters) or "none"
+                    raise ChaosError(f"steps: there is no misbehaviour {step.row!r} with these parameters: {given}")
         self._is_quiet = True
         self._begin()
 
@@ -192,13 +194,14 @@ class Chaos:
         self._number = 0
 
     def start(self) -> None:
-        """Begin to misbehave.
+        """Begin to misbehave, and to keep what the broker is judged by.
 
         Raises:
             ChaosError: The broker is under chaos already.
         """
         if self._services.chaos is not None:
             raise ChaosError("this broker is under chaos already")
+        facts_of(self._services)
         self._services.chaos = self
         self._is_quiet = False
         faults_of(self._services).advisor = self._advise

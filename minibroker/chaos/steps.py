@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple, cast
+
+from minibroker.cluster.errors import OperationError
 
 VERSION: Final = 1
 """The version of the points and the decisions. Steps and seeds of another version mean something else."""
@@ -13,7 +15,7 @@ DEFAULT_PROFILE: Final = "default"
 NOT_FELT: Final = "nothing"
 
 
-class ChaosError(ValueError):
+class ChaosError(OperationError):
     """An invalid argument of chaos, or steps that cannot be read."""
 
 
@@ -77,11 +79,13 @@ def to_json(steps: Iterable[Step], seed: int | None = None, profile: str | None 
 
 
 def from_json(document: object) -> list[Step]:
-    """Return the steps of a document.
+    """Return the steps of a document, or of a list.
 
     Raises:
         ChaosError: The document has another version or an invalid field.
     """
+    if isinstance(document, Sequence):
+        return [step if isinstance(step, Step) else _read_step(step) for step in cast("Sequence[object]", document)]
     if not isinstance(document, Mapping) or "steps" not in document:
         raise ChaosError("steps: this is no document with the steps of a run under chaos")
     fields = cast("Mapping[str, Any]", document)
@@ -91,10 +95,25 @@ def from_json(document: object) -> list[Step]:
             f"chaos: these steps are of version {version!r}, and this minibroker has version {VERSION}. "
             "Its points have other names, so run the seeds again and store new steps"
         )
+    if not isinstance(fields["steps"], list):
+        raise ChaosError("steps: this is no list")
+    return from_json(cast("list[object]", fields["steps"]))
+
+
+_BLANK: Final = Step("", "")
+
+
+def _read_step(data: object) -> Step:
+    fields = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
     try:
-        return [Step(**step) for step in fields["steps"]]
-    except TypeError as error:
-        raise ChaosError(f"steps: {error}") from None
+        step = Step(**fields)
+    except TypeError:
+        raise ChaosError(f"steps: {data!r} has not the fields of a step") from None
+    for name, value in cast("dict[str, object]", fields).items():
+        numbers = cast("dict[str, Any]", value).values() if isinstance(value, dict) else ()
+        if not isinstance(value, getattr(_BLANK, name).__class__) or any(type(number) is not int for number in numbers):
+            raise ChaosError(f"steps: {name}: {value!r} is not valid")
+    return step
 
 
 def parse_seed(text: int | str | None) -> tuple[int, str] | None:

@@ -11,6 +11,7 @@ from minibroker.control.parameters import refuse_unknown_parameters
 from minibroker.control.remote import Remote
 from minibroker.control.routes import (
     brokers,
+    chaos,
     checks,
     faults,
     groups,
@@ -57,6 +58,7 @@ def make_app(remote: Remote | None) -> FastAPI:
     app.state.faults = FaultIds()
     app.state.snapshots = SnapshotShelf()
     handle_errors(app)
-    for module in (topics, records, groups, settings, time, snapshots, brokers, requests, faults, checks, health):
+    modules = (topics, records, groups, settings, time, snapshots, brokers, requests, faults, chaos, checks, health)
+    for module in modules:
         app.include_router(module.router)
     return app

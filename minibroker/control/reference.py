@@ -21,6 +21,7 @@ _END: Final = "<!-- The end of what was made. -->"
 _OWNERS: Final = {
     "": (AsyncOperations,),
     "brokers": (handles.AsyncBrokers, handles.AsyncBrokerNode),
+    "chaos": (trials.AsyncChaos,),
     "check": (trials.AsyncCheck,),
     "clock": (handles.AsyncBrokerClock,),
     "faults": (handles.AsyncFaults,),

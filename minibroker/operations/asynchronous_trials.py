@@ -1,9 +1,8 @@
 """The objects of an `AsyncBroker` that try an application: chaos, and checks of what the application did."""
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 
-from minibroker.cluster.errors import is_the_callers
+from minibroker.cluster.errors import NotFoundError, is_the_callers
 from minibroker.operations.asynchronous_handles import Handle
 from minibroker_protocol.lazy_imports import lazy
 
@@ -15,6 +14,8 @@ with lazy:
 
 if TYPE_CHECKING:
     # Imported for type checking only, to keep start-up fast.
+    from collections.abc import Mapping, Sequence
+
     from minibroker.chaos.engine import Chaos
     from minibroker.chaos.steps import Step
     from minibroker.check.pipeline import Matching
@@ -38,7 +39,7 @@ class AsyncChaos(Handle):
     ) -> None:
         super().__init__(broker)
         self._seed = seed
-        self._given = chaos_steps.from_json(steps) if isinstance(steps, Mapping) else steps
+        self._given = None if steps is None else chaos_steps.from_json(steps)
         self._choices = choices
         self._engine: Chaos | None = None
 
@@ -46,7 +47,7 @@ class AsyncChaos(Handle):
     def _chaos(self) -> "Chaos":
         chaos: Chaos | None = self._engine or self._services.chaos
         if chaos is None:
-            raise RuntimeError(
+            raise NotFoundError(
                 "there is no chaos: `with broker.chaos(seed=7):` begins one, and so does Broker(chaos=7)"
             )
         return chaos
@@ -80,18 +81,32 @@ class AsyncChaos(Handle):
         self._chaos.settle()
         await self._services.core.cluster.wait_until_settled()
 
-    async def __aenter__(self) -> Self:
-        """Begin to misbehave. Raises ChaosError if the arguments are invalid or the broker is under chaos already."""
+    async def start(self, *, replace: bool = False) -> None:
+        """Begin to misbehave, as a `with` block does. With `replace`, end the chaos that is running first.
+
+        Raises:
+            ChaosError: The arguments are invalid, or the broker is under chaos already.
+        """
         chaos = engine.Chaos(self._services, self._seed, steps=self._given, **self._choices)
+        if replace and self._services.chaos is not None:
+            self._services.chaos.stop()
         chaos.start()
         self._engine = chaos
+
+    async def stop(self) -> None:
+        """Settle, and end the chaos. The steps stay readable."""
+        chaos = self._engine = self._chaos
+        chaos.stop()
+        await self._services.core.cluster.wait_until_settled()
+
+    async def __aenter__(self) -> Self:
+        """Begin to misbehave."""
+        await self.start()
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        """Settle, and end the chaos. The steps stay readable."""
-        chaos = self._chaos
-        chaos.stop()
-        await self._services.core.cluster.wait_until_settled()
+        """End the chaos."""
+        await self.stop()
 
     def __enter__(self) -> NoReturn:
         """Raise TypeError, because chaos of an `AsyncBroker` needs `async with`."""

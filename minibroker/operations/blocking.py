@@ -211,12 +211,14 @@ class Chaos(Handle[trials.AsyncChaos]):
         """Return a document of the steps that `broker.chaos(steps=...)` repeats."""
         return self.asynchronous.to_json()
 
+    start = blocking(trials.AsyncChaos.start)
     settle = blocking(trials.AsyncChaos.settle)
+    stop = blocking(trials.AsyncChaos.stop)
     __exit__ = blocking(trials.AsyncChaos.__aexit__)
 
     def __enter__(self) -> Self:
-        """Begin to misbehave. Raises ChaosError if the arguments are invalid or the broker is under chaos already."""
-        self.wait(self.asynchronous.__aenter__())
+        """Begin to misbehave."""
+        self.start()
         return self
 
 

@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (84702825b0b32447): change that.
+// Made by `make clients`, from the OpenAPI document (998d576a353de9ff): change that.
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -23,6 +23,40 @@ pub struct BrokerInfo {
     pub bootstrap_servers: String,
     pub controller: Option<i32>,
     pub registry_url: Option<String>,
+}
+
+/// What has happened under chaos. `POST /chaos` repeats it if all of this is passed as `steps`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct ChaosRun {
+    /// The version of the steps.
+    pub chaos: i32,
+    pub seed: Option<i64>,
+    pub profile: String,
+    pub steps: Vec<ChaosStep>,
+    /// Whether a client has reacted. Otherwise the run has shown nothing.
+    pub is_felt: bool,
+    /// The numbers of repeated steps that happened exactly, at a later attempt, and not at all.
+    pub met: Vec<i32>,
+    /// The same in lines of text.
+    pub report: Vec<String>,
+}
+
+/// A misbehavior of the broker that happened at a request.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct ChaosStep {
+    /// The name of the misbehaviour.
+    pub row: String,
+    /// The name of the point.
+    pub point: String,
+    /// The attempt at this point, from 0 on.
+    pub attempt: i32,
+    /// The strength of the misbehaviour, such as `delay_ms`.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, i32>,
+    /// The number of the request.
+    pub number: i64,
+    /// What the client did next, or "nothing".
+    pub felt: String,
 }
 
 /// Something that an application did wrong.

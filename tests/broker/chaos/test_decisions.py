@@ -113,8 +113,11 @@ def test_steps_survive_json() -> None:
     [
         ({"chaos": 0, "steps": []}, "version 0"),
         ({"chaos": 1}, "no document"),
-        ([], "no document"),
+        (5, "no document"),
+        (["x"], "not the fields"),
         ({"chaos": 1, "steps": [{"row": "answer-lost", "place": "p"}]}, "place"),
+        ([{"row": "answer-lost", "point": "p", "attempt": "1"}], "attempt: '1' is not valid"),
+        ([{"row": "answer-late", "point": "p", "parameters": {"delay_ms": "5"}}], "parameters: .* is not valid"),
     ],
 )
 def test_other_documents_are_refused_with_a_sentence(document: object, expected: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 
-from minibroker import AsyncBroker, Broker
+from minibroker import AsyncBroker, Broker, NotFoundError
 from minibroker.chaos import decisions
 from minibroker.chaos.rows import ROWS, Row
 from minibroker.chaos.steps import ChaosError, Step
@@ -181,7 +181,7 @@ def test_wrong_arguments_are_explained(broker: Broker) -> None:
     for arguments, expected in cases:
         with pytest.raises(ChaosError, match=expected), broker.chaos(**arguments):
             pass
-    with pytest.raises(RuntimeError, match="there is no chaos"):
+    with pytest.raises(NotFoundError, match="there is no chaos"):
         broker.chaos().report()
 
 

@@ -1,11 +1,16 @@
 """The page about chaos: its table is that of the code, and its examples run."""
 
+import json
+import subprocess
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from minibroker import Broker
 from minibroker.chaos.rows import HEAVY, PROFILES, ROWS, Row
 from tests.documented import ROOT, blocks
+from tests.patience import PATIENCE_S
 
 _PAGE: Final = "docs/chaos.md"
 
@@ -41,3 +46,13 @@ def test_the_examples_run() -> None:
                 exec(compile("\n" * block.line + block.text, _PAGE, "exec"), namespace)
     finally:
         namespace["broker"].stop()
+
+
+def test_the_requests_of_the_control_plane_run(tmp_path: Path) -> None:
+    (commands,) = [block.text for block in blocks(_PAGE) if block.language == "sh"]
+    with Broker(control="127.0.0.1:0", topics=["orders", "invoices"]) as broker:
+        told = commands.replace("127.0.0.1:9900", broker.control_url.removeprefix("http://")).replace(
+            "curl -s", "curl -sf"
+        )
+        subprocess.run(["sh", "-ec", told], cwd=tmp_path, check=True, timeout=PATIENCE_S)
+    assert json.loads((tmp_path / "run.json").read_text())["seed"] == 7

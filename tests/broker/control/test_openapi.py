@@ -18,15 +18,15 @@ HANDLES = {
     "AsyncRetention": "retention",
     "AsyncBrokers": "brokers",
     "AsyncBrokerNode": "brokers",
+    "AsyncChaos": "chaos",
     "AsyncCheck": "check",
     "AsyncFaults": "faults",
 }
-WITHOUT_METHODS = {"AsyncChaos", "AsyncFaultContext", "AsyncSchemas", "Handle"}
-"""The `with` blocks of `chaos` and `fault`, what the registry serves itself, and the base class of the handles."""
+WITHOUT_METHODS = {"AsyncFaultContext", "AsyncSchemas", "Handle"}
+"""The `with` block of `fault`, what the registry serves itself, and the base class of the handles."""
 WITHOUT_A_ROUTE = {
     "services": "what lies behind the door",
     "make_topics": "what a reset calls",
-    "chaos": "for programs in Python",
     "check": "a handle, whose methods share a route",
     "group": "a handle, each of whose methods has a route",
     "schemas": "the registry has an HTTP interface of its own",
@@ -109,9 +109,19 @@ def test_what_there_is_not_is_told_with_where_to_look(control: Control) -> None:
 
 def test_an_integer_that_may_not_fit_into_an_int32_has_a_format() -> None:
     """Client generators treat an integer without a format as an int32."""
-    small = {"capacity", "controller", "correlation_id", "count", "deleted_segments", "delivery_count", "error"}
-    small |= {"generation", "members", "message_format", "node", "node_id", "partition", "partitions"}
-    small |= {"replication_factor"}
+    small = {
+        "attempt",
+        "capacity",
+        "chaos",
+        "controller",
+        "correlation_id",
+        "count",
+        "deleted_segments",
+        "delivery_count",
+        "error",
+    }
+    small |= {"generation", "members", "message_format", "node", "node_id", "parameters"}
+    small |= {"partition", "partitions", "replication_factor"}
     plain = {
         name
         for schema in documented()["components"]["schemas"].values()

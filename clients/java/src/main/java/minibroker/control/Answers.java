@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (db7a070f2d0b0891): change that.
+// Made by `make clients`, from the OpenAPI document (a2a7ac88f8273784): change that.
 package minibroker.control;
 
 import java.util.List;
@@ -26,6 +26,39 @@ public final class Answers {
         String bootstrapServers,
         Integer controller,
         String registryUrl) {}
+
+    /**
+     * What has happened under chaos. `POST /chaos` repeats it if all of this is passed as `steps`.
+     * @param chaos The version of the steps.
+     * @param isFelt Whether a client has reacted. Otherwise the run has shown nothing.
+     * @param met The numbers of repeated steps that happened exactly, at a later attempt, and not at all.
+     * @param report The same in lines of text.
+     */
+    public record ChaosRun(
+        int chaos,
+        Long seed,
+        String profile,
+        List<ChaosStep> steps,
+        boolean isFelt,
+        List<Integer> met,
+        List<String> report) {}
+
+    /**
+     * A misbehavior of the broker that happened at a request.
+     * @param row The name of the misbehaviour.
+     * @param point The name of the point.
+     * @param attempt The attempt at this point, from 0 on.
+     * @param parameters The strength of the misbehaviour, such as `delay_ms`.
+     * @param number The number of the request.
+     * @param felt What the client did next, or "nothing".
+     */
+    public record ChaosStep(
+        String row,
+        String point,
+        int attempt,
+        Map<String, Integer> parameters,
+        long number,
+        String felt) {}
 
     /**
      * Something that an application did wrong.
