@@ -72,6 +72,15 @@ class LocalFileSystem:
         with open(path, "rb", buffering=0) as file:
             return file.readall()
 
+    def read_range(self, path: str, position: int, end_position: int) -> bytes:
+        """Return the bytes between two positions of a file, or fewer at the end of the file.
+
+        Raises:
+            FileNotFoundError: the file does not exist.
+        """
+        with self.open(path) as file:
+            return file.read_at(position, end_position - position)
+
     def open(self, path: str) -> "_LocalFile":
         """Open a file to read ranges of it.
 
@@ -184,7 +193,7 @@ class RemoteFileSystem:
         return _RemoteFile(self, path)
 
     def read_range(self, path: str, position: int, end_position: int) -> bytes:
-        """Return the bytes between two positions of a file, or fewer at the end of the file."""
+        """See `LocalFileSystem.read_range`."""
         with self._convert_errors(path):
             try:
                 return bytes(self._system.cat_file(path, start=position, end=end_position))

@@ -8,6 +8,7 @@ headers of the batches after the snapshot. A `LogTail` remembers its position, s
 to the growth of the log.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
@@ -17,8 +18,8 @@ from numpy.typing import NDArray
 
 from minibroker_pipeline.decode import AbortedRange, Damage, find_wrong_crcs, scan_headers
 from minibroker_pipeline.decode.headers import next_entry, offset_at, stop_fault
-from minibroker_pipeline.filesystem import OpenFile, read_if_there
-from minibroker_pipeline.log_directories.partition_logs import OffsetEntries, PartitionLog, SegmentFiles, offset_entries
+from minibroker_pipeline.filesystem import OpenFile
+from minibroker_pipeline.log_directories.partition_logs import PartitionLog, SegmentFiles
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records.batch import RecordBatch
 from minibroker_protocol.records.header import (
@@ -30,12 +31,15 @@ from minibroker_protocol.records.header import (
     RECORD_BATCH_OVERHEAD,
     TRANSACTIONAL_FLAG,
 )
+from minibroker_protocol.records.varint import INT64_MAX
 from minibroker_storage.errors import CorruptSnapshotError
-from minibroker_storage.layout import INDEX_SUFFIX as OFFSET_INDEX_SUFFIX
 from minibroker_storage.layout import SNAPSHOT_SUFFIX, file_name
 from minibroker_storage.producer_snapshot import decode_snapshot
 
 _CHUNK_BYTES: Final = 4 * 1024 * 1024
+_UNINDEXED_BYTES: Final = 64 * 1024
+"""A log of this size is read in the time that it takes to open its index."""
+_MAX_MARKS: Final = 8
 _ABORT: Final = b"\0\0"
 _KEY_SIZE_AT: Final = RECORD_BATCH_OVERHEAD + 4
 _KEY_SIZE: Final = 8
@@ -43,15 +47,6 @@ _KEY_SIZE: Final = 8
 _TYPE_AT: Final = RECORD_BATCH_OVERHEAD + 7
 
 HighWatermark = Literal["auto", "checkpoint", "logEnd"]
-
-
-def read_offset_index(log: PartitionLog, segment: SegmentFiles) -> OffsetEntries:
-    """Return the entries of a segment's offset index that point into the log file. A missing index has no entries."""
-    has_index = OFFSET_INDEX_SUFFIX in segment.indexes
-    data = read_if_there(log.filesystem, log.path(segment, OFFSET_INDEX_SUFFIX)) if has_index else None
-    entries = offset_entries(data or b"", segment.base_offset)
-    count = int(np.searchsorted(entries.positions, segment.size))
-    return OffsetEntries(entries.offsets[:count], entries.positions[:count])
 
 
 def is_entry_at(file: OpenFile, position: int, size: int, offset: int, base_offset: int) -> bool:
@@ -144,6 +139,8 @@ class LogTail:
         self._segment: SegmentFiles | None = None
         self._position = 0
         self._replay_from = 0
+        #: Base offset of the segment, log end offset and end position after the last updates.
+        self._marks = deque[tuple[int, int, int]](maxlen=_MAX_MARKS)
         self.transactions = Transactions() if transactions else None
         #: The offset after the last whole entry.
         self.log_end_offset = 0
@@ -167,17 +164,26 @@ class LogTail:
         if not log.segments:
             self.log_end_offset = self.end_offset = log.start_offset
             return
-        index = self._resume(log)
-        if index is None:
-            index = self._find_start(log)
+        index, search_offset = self._resume(log) or self._find_start(log)
         for segment in log.segments[index:]:
             if segment != log.segments[index]:
                 self._position = 0
             self._segment = segment
             self.log_end_offset = max(self.log_end_offset, segment.base_offset)
-            self._walk(log, segment)
+            if self._position < segment.size:
+                with log.filesystem.open(log.path(segment)) as file:
+                    if search_offset is not None and segment == log.segments[index]:
+                        self._position = self._find_indexed_position(log, segment, file, search_offset)
+                    self._walk(log, segment, file)
         self.end_position = self._position
         self.end_offset = self._find_visible_end(log)
+        mark = log.segments[-1].base_offset, self.log_end_offset, self.end_position
+        if mark not in self._marks:
+            self._marks.append(mark)
+
+    def position_before(self, segment: SegmentFiles, offset: int) -> int:
+        """Return a known position in a segment before the entries from this offset on, or 0."""
+        return max((mark[2] for mark in self._marks if mark[0] == segment.base_offset and mark[1] <= offset), default=0)
 
     def _find_visible_end(self, log: PartitionLog) -> int:
         end = self.log_end_offset
@@ -190,22 +196,21 @@ class LogTail:
             visible = self.transactions.last_stable_offset(end, visible)
         return max(visible, min(log.start_offset, end))
 
-    def _resume(self, log: PartitionLog) -> int | None:
+    def _resume(self, log: PartitionLog) -> tuple[int, None] | None:
         """Return the index of the segment where the last update ended, or None if that segment was replaced."""
         last = self._segment
         for index, segment in enumerate(log.segments):
             if last is not None and segment.base_offset == last.base_offset:
                 is_same = segment.identity == last.identity and segment.size >= self._position
-                return index if is_same else None
+                return (index, None) if is_same else None
         return None
 
-    def _find_start(self, log: PartitionLog) -> int:
-        """Choose a starting position as near to the end as possible. Return the index of its segment."""
+    def _find_start(self, log: PartitionLog) -> tuple[int, int]:
+        """Choose a start as near to the end as possible. Return the index of a segment, and an offset in it."""
         self._position, self.log_end_offset = 0, log.segments[0].base_offset
-        last = len(log.segments) - 1
+        self._marks.clear()
         if self.transactions is None:
-            self._position = self._find_last_indexed(log, log.segments[last])
-            return last
+            return len(log.segments) - 1, INT64_MAX
         self.transactions = Transactions()
         self._replay_from = log.segments[0].base_offset
         for offset in reversed(log.snapshots):
@@ -215,56 +220,41 @@ class LogTail:
             except (CorruptSnapshotError, FileNotFoundError):
                 continue
             index = max(sum(segment.base_offset <= offset for segment in log.segments) - 1, 0)
-            self._position = self._find_indexed_position(log, log.segments[index], offset)
             self._replay_from = offset
             for producer, entry in producers.items():
                 if entry.current_txn_first_offset >= 0:
                     self.transactions.open[producer] = entry.current_txn_first_offset
-            return index
-        return 0
+            return index, offset
+        return 0, 0
 
-    def _find_last_indexed(self, log: PartitionLog, segment: SegmentFiles) -> int:
-        """Return the position of the last indexed batch that is whole.
+    def _find_indexed_position(self, log: PartitionLog, segment: SegmentFiles, file: OpenFile, offset: int) -> int:
+        """Return the position of the last indexed batch that is whole and ends at or below `offset`.
 
         Incomplete batches and wrong index entries are skipped.
         """
-        index = read_offset_index(log, segment)
-        with log.filesystem.open(log.path(segment)) as file:
-            for offset, position in zip(index.offsets[::-1].tolist(), index.positions[::-1].tolist(), strict=True):
-                if is_entry_at(file, position, segment.size, offset, segment.base_offset):
-                    size = int.from_bytes(file.read_at(position + LENGTH_AT, 4), "big") + LOG_OVERHEAD
-                    entry = memoryview(file.read_at(position, size))
-                    headers = scan_headers(entry)
-                    if len(headers) and not (self._verify_crc and find_wrong_crcs(entry, headers)):
-                        return int(position)
+        if segment.size <= _UNINDEXED_BYTES or not offset:
+            return 0
+        offsets, positions = log.offset_index(segment)
+        for slot in reversed(range(int(np.searchsorted(offsets, offset, side="right")))):
+            position = int(positions[slot])
+            if is_entry_at(file, position, segment.size, int(offsets[slot]), segment.base_offset):
+                size = int.from_bytes(file.read_at(position + LENGTH_AT, 4), "big") + LOG_OVERHEAD
+                entry = memoryview(file.read_at(position, size))
+                headers = scan_headers(entry)
+                if len(headers) and not (self._verify_crc and find_wrong_crcs(entry, headers)):
+                    return position
         return 0
 
-    @staticmethod
-    def _find_indexed_position(log: PartitionLog, segment: SegmentFiles, offset: int) -> int:
-        """Return the position of the last indexed batch that ends at or below `offset`.
-
-        A search for `offset` begins there.
-        """
-        index = read_offset_index(log, segment)
-        slot = int(np.searchsorted(index.offsets, offset, side="right")) - 1
-        if slot < 0:
-            return 0
-        position = int(index.positions[slot])
-        with log.filesystem.open(log.path(segment)) as file:
-            is_true = is_entry_at(file, position, segment.size, int(index.offsets[slot]), segment.base_offset)
-        return position if is_true else 0
-
-    def _walk(self, log: PartitionLog, segment: SegmentFiles) -> None:
+    def _walk(self, log: PartitionLog, segment: SegmentFiles, file: OpenFile) -> None:
         path = log.path(segment)
-        with log.filesystem.open(path) as file:
-            for data, headers in self._read_chunks(file, segment, path):
-                last = int(headers["last_offset"][-1])
-                if last < segment.base_offset:
-                    message = f"the file is named by offset {segment.base_offset}, but holds {last}"
-                    self._set_damage(path, Damage(0, last, 0, message))
-                self.log_end_offset = max(self.log_end_offset, last + 1)
-                if self.transactions is not None:
-                    self.transactions.note(data, headers, self._replay_from)
+        for data, headers in self._read_chunks(file, segment, path):
+            last = int(headers["last_offset"][-1])
+            if last < segment.base_offset:
+                message = f"the file is named by offset {segment.base_offset}, but holds {last}"
+                self._set_damage(path, Damage(0, last, 0, message))
+            self.log_end_offset = max(self.log_end_offset, last + 1)
+            if self.transactions is not None:
+                self.transactions.note(data, headers, self._replay_from)
 
     def _read_chunks(
         self, file: OpenFile, segment: SegmentFiles, path: str

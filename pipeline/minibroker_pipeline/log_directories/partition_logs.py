@@ -1,7 +1,8 @@
 """The logs of partitions in log directories: topics, partitions, segments, and the checkpoints beside them.
 
-Directories of minibroker and of Apache Kafka are treated alike. Nothing is written, locked or repaired here. Index
-files are read whole into arrays, because planning needs many index entries at once, and the files may be remote.
+Directories of minibroker and of Apache Kafka are treated alike. Nothing is written, locked or repaired here. The used
+part of an index file is read into an array, because planning needs many index entries at once, and the files may be
+remote.
 """
 
 import re
@@ -99,6 +100,7 @@ class PartitionLog:
     snapshots: tuple[int, ...]
     #: Names of `.log` files that do not name an offset.
     odd_names: tuple[str, ...]
+    _offset_indexes: dict[int, "OffsetEntries"] = field(default_factory=dict[int, "OffsetEntries"], compare=False)
 
     @property
     def filesystem(self) -> FileSystem:
@@ -114,6 +116,27 @@ class PartitionLog:
     def path(self, segment: SegmentFiles, suffix: str = LOG_SUFFIX) -> str:
         """Return the path of one of the segment's files."""
         return f"{self.directory}/{segment.base_offset:020d}{suffix}"
+
+    def offset_index(self, segment: SegmentFiles) -> "OffsetEntries":
+        """Return the entries of a segment's offset index that point into the log file.
+
+        A missing index has no entries.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+        if segment.base_offset not in self._offset_indexes:
+            entries = offset_entries(self.read_index(segment, OFFSET_INDEX_SUFFIX), segment.base_offset)
+            count = int(np.searchsorted(entries.positions, segment.size))
+            entries = OffsetEntries(entries.offsets[:count], entries.positions[:count])
+            self._offset_indexes[segment.base_offset] = entries
+        return self._offset_indexes[segment.base_offset]
+
+    def read_index(self, segment: SegmentFiles, suffix: str) -> bytes:
+        """Return the contents of a segment's offset index or time index (see `read_index`), or nothing without one."""
+        if suffix not in segment.indexes:
+            return b""
+        return read_index(self.filesystem, self.path(segment, suffix), segment.size) or b""
 
     def end_of(self, index: int) -> int | None:
         """Return the offset after the end of the segment with this index, or None for the last segment.
@@ -364,6 +387,36 @@ class TimeEntries(NamedTuple):
 
     timestamps: _Ints
     offsets: _Ints
+
+
+_MIN_INDEX_BYTES: Final = 4104
+"""The least to read of an index: a multiple of the sizes of both kinds of entries."""
+
+
+def read_index(filesystem: FileSystem, path: str, log_bytes: int) -> bytes | None:
+    """Return an offset index or a time index, or None if the file does not exist.
+
+    Most of the zeros that a broker preallocates after the entries are not read: the file of a live log has 10 MiB.
+
+    Args:
+        filesystem: the file system of the index.
+        path: the path of the index.
+        log_bytes: the size of the segment's log file. By default, Kafka adds at most one entry per 4096 bytes, so the
+            first request usually reads all entries.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    data, size = b"", _MIN_INDEX_BYTES + log_bytes // 8192 * 24
+    try:
+        while True:
+            chunk = filesystem.read_range(path, len(data), len(data) + size)
+            data += chunk
+            if len(chunk) < size or not any(chunk[-OFFSET_ENTRY.itemsize :]):
+                return data
+            size = len(data)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def offset_entries(data: bytes, base_offset: int) -> OffsetEntries:

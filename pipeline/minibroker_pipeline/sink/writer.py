@@ -33,7 +33,6 @@ from minibroker_pipeline.log_directories.directory_commit import (
     remove_staging,
     staged_partition,
 )
-from minibroker_pipeline.log_directories.log_end_offsets import read_offset_index
 from minibroker_pipeline.log_directories.partition_logs import DataDirectory, FoundPartition, open_partition
 from minibroker_pipeline.log_directories.segment_writer import (
     LogOrderError,
@@ -131,7 +130,7 @@ def closed_log(data_dir: str, topic: str, partition: int) -> ClosedLog | None:
     for segment in reversed(log.segments):
         end = max(end, segment.base_offset)
         if segment.size:
-            entries = read_offset_index(log, segment)
+            entries = log.offset_index(segment)
             position = int(entries.positions[-1]) if len(entries.positions) else 0
             with log.filesystem.open(log.path(segment)) as file:
                 headers = scan_headers(file.read_at(position, segment.size - position))

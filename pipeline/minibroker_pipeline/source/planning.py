@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from minibroker_pipeline.decode import AbortedRange, DamagedLogError, DecodeRequest
-from minibroker_pipeline.filesystem import FileSystem, read_if_there
-from minibroker_pipeline.log_directories.log_end_offsets import LogTail, find_aborted_in, is_entry_at, read_offset_index
+from minibroker_pipeline.filesystem import FileSystem
+from minibroker_pipeline.log_directories.log_end_offsets import LogTail, find_aborted_in, is_entry_at
 from minibroker_pipeline.log_directories.partition_logs import (
     DataDirectory,
     FoundPartition,
@@ -115,10 +115,9 @@ def _find_offset_before(
 
     The result is None if the segment has no such record.
     """
-    if timestamp is None or TIME_INDEX_SUFFIX not in segment.indexes:
+    if timestamp is None:
         return segment.base_offset
-    data = read_if_there(log.filesystem, log.path(segment, TIME_INDEX_SUFFIX)) or b""
-    entries = time_entries(data, segment.base_offset)
+    entries = time_entries(log.read_index(segment, TIME_INDEX_SUFFIX), segment.base_offset)
     slot = int(np.searchsorted(entries.timestamps, timestamp)) - 1
     if slot < 0:
         return segment.base_offset
@@ -130,15 +129,19 @@ def _find_offset_before(
 
 
 def _segment_parts(
-    log: PartitionLog, segment: SegmentFiles, size: int, first_offset: int, end_offset: int, split_bytes: int
+    log: PartitionLog, segment: SegmentFiles, known: range, first_offset: int, end_offset: int, split_bytes: int
 ) -> list[_SegmentPart]:
-    """Return the parts of a segment with these offsets, cut about every `split_bytes`."""
-    whole = [_SegmentPart(0, size, segment.base_offset, end_offset)]
+    """Return the parts of a segment with these offsets, cut about every `split_bytes`.
+
+    The offsets are within the bytes `known`.
+    """
+    size = known.stop
+    whole = [_SegmentPart(known.start, size, segment.base_offset, end_offset)]
     is_part = first_offset > segment.base_offset
     # Requesting an index from object storage takes longer than reading a whole small segment.
-    if size <= _MIN_INDEXED_BYTES or (size <= split_bytes and not is_part):
+    if len(known) <= _MIN_INDEXED_BYTES or (size <= split_bytes and not is_part):
         return whole
-    index = read_offset_index(log, segment)
+    index = log.offset_index(segment)
     if not len(index.offsets):
         return whole
     # Start at the last entry at or below the first offset. Stop after the first entry at or above the end, because
@@ -301,7 +304,9 @@ class QueryLog(NamedTuple):
             offset_before = _find_offset_before(log, segment, interval.min_timestamp, is_last=next_base is None)
             if offset_before is None:
                 continue
-            for part in _segment_parts(log, segment, size, max(first_offset, offset_before), end_offset, split_bytes):
+            first_needed = max(first_offset, offset_before)
+            known = range(tail.position_before(segment, first_needed), size)
+            for part in _segment_parts(log, segment, known, first_needed, end_offset, split_bytes):
                 yield LogRange(
                     log.filesystem,
                     log.path(segment),

@@ -10,7 +10,7 @@ from minibroker_pipeline.filesystem import FileSystem, read_if_there
 from minibroker_pipeline.jobs.segment_walk import read_entries
 from minibroker_pipeline.jobs.verify.findings import REBUILD, Finding, Findings, Kind
 from minibroker_pipeline.jobs.verify.log_scan import EpochChange, LogScan, OffsetGap, TransactionEvent
-from minibroker_pipeline.log_directories.partition_logs import OFFSET_ENTRY, TIME_ENTRY, TXN_ENTRY_BYTES
+from minibroker_pipeline.log_directories.partition_logs import OFFSET_ENTRY, TIME_ENTRY, TXN_ENTRY_BYTES, read_index
 from minibroker_protocol.records.header import MAGIC_V2
 from minibroker_storage.errors import CorruptIndexError
 from minibroker_storage.layout import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
@@ -67,7 +67,13 @@ def check_segment(task: SegmentTask) -> SegmentFacts | None:
     engine, filesystem, stem = load_engine(), task.filesystem, task.stem
     scan = LogScan(Findings(task.address + LOG_SUFFIX), engine, task.base_offset, task.next_base, task.is_open)
     # A broker writes the log before the indexes. Reading in the reverse order finds the batch of every index entry.
-    indexes = {suffix: read_if_there(filesystem, stem + suffix) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)}
+    is_last = task.next_base is None
+    indexes = {
+        suffix: read_index(filesystem, stem + suffix, task.size)
+        if is_last
+        else read_if_there(filesystem, stem + suffix)
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+    }
     size = _current_size(filesystem, stem, task.size) if task.is_open else task.size
     try:
         with filesystem.open(stem + LOG_SUFFIX) as file:
@@ -77,7 +83,6 @@ def check_segment(task: SegmentTask) -> SegmentFacts | None:
         return None  # The log file was deleted during the check.
     scan.finish()
     all_findings = [*scan.findings]
-    is_last = task.next_base is None
     for suffix, data in indexes.items():
         findings = Findings(task.address + suffix)
         if data is None:
