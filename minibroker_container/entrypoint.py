@@ -19,7 +19,7 @@ files in /etc/kafka/secrets, including files with passwords. KAFKA_OPTS can name
 file itself, from KAFKA_CLIENT_USERS, KAFKA_INTER_BROKER_USER and their passwords; these users can log in with
 PLAIN and SCRAM.
 
-MINIBROKER_LISTEN, _ADVERTISE, _DATA_DIR, _CONFIG, _READY_FILE, _BROKERS, _CONTROL, _EMULATE, _FAULTS, _JOURNAL,
+MINIBROKER_LISTEN, _ADVERTISE, _DATA_DIR, _CONFIG, _READY_FILE, _BROKERS, _CHAOS, _CONTROL, _EMULATE, _FAULTS, _JOURNAL,
 _LOG_FORMAT and _SEED_DATA are the options of the same names, and override their KAFKA_ counterparts. MINIBROKER_LAB is
 the port, or HOST:PORT, of the lab, and MINIBROKER_REGISTRY that of the schema registry: 8081 without it, and none if it
 is empty. The broker itself reads MINIBROKER_CONTROL_TOKEN. MINIBROKER_TOPICS is a list of --topic values separated by

@@ -18,6 +18,7 @@ from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
     from minibroker import control as control_module
+    from minibroker.chaos import rows
     from minibroker.operations.seeding import seed_file
     from minibroker.security import settings as security_settings
     from minibroker_lab import page as page_module
@@ -65,6 +66,7 @@ class CheckedOptions:
         if self.security is not None:
             properties = {**self.security.settings(), **properties}
         if self.chaos is not None:
+            rows.rows_of(self.chaos[1])  # refuses an unknown profile
             properties = {**_CHAOS_PROPERTIES, **properties}
         self.config = BrokerConfig.from_properties(properties)
         self.topics = _parse_topics(options)

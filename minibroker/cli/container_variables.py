@@ -21,6 +21,7 @@ OPTIONS: Final = {
     "MINIBROKER_CONFIG": "--config",
     "MINIBROKER_READY_FILE": "--ready-file",
     "MINIBROKER_BROKERS": "--brokers",
+    "MINIBROKER_CHAOS": "--chaos",
     "MINIBROKER_CONTROL": "--control",
     "MINIBROKER_EMULATE": "--emulate",
     "MINIBROKER_FAULTS": "--faults",

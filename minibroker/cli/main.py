@@ -207,6 +207,8 @@ def _create_broker(options: argparse.Namespace) -> "Broker":
     listeners = None if options.listen else properties.get("listeners") or None
     if options.data_dir == "":
         raise ValueError("--data-dir is empty")
+    if options.chaos and options.meet:
+        raise ValueError("chaos: all brokers have to be in one process, without --meet")
     if options.terminal:
         _check_terminal()
     with warnings.catch_warnings(record=True) as caught:
@@ -224,6 +226,7 @@ def _create_broker(options: argparse.Namespace) -> "Broker":
             listeners=listeners,
             journal=options.journal,
             check=options.check,
+            chaos=options.chaos,
             control=options.control,
             page=options.page,
             registry=options.registry,
@@ -283,6 +286,8 @@ def _ready_text(broker: "Broker", options: argparse.Namespace) -> str:
         text += f" control={broker.control_url}"
     if options.page:
         text += f" page={broker.page_url}{lesson_path(options)}"
+    if options.chaos:
+        text += f" chaos={options.chaos}"
     if options.registry:
         text += f" registry={broker.registry_url}"
     if len(broker.asynchronous.listener_names) > 1:
@@ -365,6 +370,8 @@ def _banner_rows(broker: "Broker", options: argparse.Namespace) -> dict[str, str
         rows["control plane"] = broker.control_url
     if options.page:
         rows["page"] = broker.page_url + lesson_path(options)
+    if options.chaos:
+        rows["misbehaves"] = broker.asynchronous.chaos().report()[0]
     if options.registry:
         rows["schema registry"] = broker.registry_url
     rows["to stop it"] = "Ctrl-C"

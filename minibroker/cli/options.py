@@ -118,6 +118,11 @@ def _add_topics(option: _AddArgument) -> None:
 
 def _add_observation(option: _AddArgument) -> None:
     """Add the options with which a test observes and disturbs the broker."""
+    option(
+        "--chaos",
+        metavar="SEED[:PROFILE]",
+        help="misbehave as a Kafka cluster may: see docs/chaos.md; with three brokers without --brokers",
+    )
     option("--faults", metavar="FILE", help="faults to inject, as JSON or YAML: see docs/faults.md")
     option(
         "--journal",

@@ -34,3 +34,17 @@ def test_the_token_may_be_in_the_environment(
     assert control.ask("GET", "/topics").problem[0] == 401
     assert control.ask("GET", "/topics", headers={"Authorization": "Bearer secret"}).status == 200
     served.terminate()
+
+
+def test_a_served_broker_can_begin_with_chaos_and_get_another_seed(
+    broker_process: Callable[..., BrokerProcess],
+) -> None:
+    served = broker_process("--control", "127.0.0.1:0", "--chaos", "7:network", "--topic", "orders")
+    control = Control(served.words["control"])
+    assert len(control.get("/brokers")["brokers"]) == len(served.bootstrap.split(",")) == 3
+    assert control.get("/topics/orders/configs")["configs"]["min.insync.replicas"] == "2"
+    run = control.get("/chaos")
+    assert (run["seed"], run["profile"]) == (7, "network")
+    assert control.post("/chaos", {"seed": 8}, 201)["seed"] == 8
+    assert served.words["chaos"] == "7:network"
+    served.terminate()
