@@ -10,14 +10,24 @@ from typing import TYPE_CHECKING, Final
 from minibroker.coordinators.groups.classic.group import Group, GroupState
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.share.group import ShareGroup
+from minibroker.server.faults.fault import Fault
+from minibroker.server.faults.registry import faults_of
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from minibroker_protocol.messages.groups import MemberIdentity
+from minibroker_storage.views.snapshot import batch_page
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from minibroker.cluster.partition import Partition
     from minibroker.coordinators.groups.registry import AnyGroup
+    from minibroker.server.requests.declarations import Target
     from minibroker.server.services import Services
 
 _LEAVE: Final = -1
+_FEW_REPLICAS: Final = 2
+_CHANGES: Final = 64
+"""The changes of the metadata that a broker can miss."""
 
 
 def move_leader(services: Services, topic_name: str, index: int, choice: int) -> bool:
@@ -26,13 +36,128 @@ def move_leader(services: Services, topic_name: str, index: int, choice: int) ->
     partition = None if topic is None else topic.partition(index)
     if partition is None or partition.leader is None:
         return False
-    leader, nodes = partition.leader.id, services.core.cluster.nodes
-    others = [node_id for node_id in partition.isr if node_id != leader and nodes[node_id].is_up]
-    if not others:
+    to = _choose_follower(services, partition, choice)
+    if to is None:
         return False
     services.core.writes.commit()
-    services.core.cluster.move_leader(topic_name, index, others[choice % len(others)])
+    services.core.cluster.move_leader(topic_name, index, to)
     return True
+
+
+def _choose_follower(services: Services, partition: Partition, choice: int) -> int | None:
+    """Return the `choice`-th in-sync follower, if there is any."""
+    nodes = services.core.cluster.nodes
+    others = [id_ for id_ in partition.isr if nodes[id_] is not partition.leader and nodes[id_].is_up]
+    return others[choice % len(others)] if others else None
+
+
+class LaggingReplicas:
+    """Partitions whose followers fetch nothing until `end`, so that their high watermarks stand still.
+
+    Records above the high watermark are not shown, and producers with acks=all wait. Transaction markers are not
+    written, so that read_committed waits at the start of the transaction.
+
+    Args:
+        services: The services of the broker.
+        partitions: The partitions, whose followers must not lag already.
+        out_of_sync: Whether the followers leave the ISR, so that acks=all is refused.
+    """
+
+    def __init__(self, services: Services, partitions: Sequence[Partition], *, out_of_sync: bool = False) -> None:
+        self._services = services
+        self._partitions = partitions
+        services.core.writes.commit()
+        for partition in partitions:
+            partition.log.hold()
+            if out_of_sync:
+                services.core.cluster.shrink_isr(partition)
+
+    @classmethod
+    def of(cls, services: Services, target: Target, *, out_of_sync: bool = False) -> LaggingReplicas | None:
+        """Let the followers of a partition lag, or return None if it has none, lags already, or is internal."""
+        topic = services.core.topics.get(target.topic or "")
+        partition = None if topic is None else topic.partition(target.partition or 0)
+        if partition is None or partition.topic.is_internal or not _may_lag(partition):
+            return None
+        if out_of_sync and partition.topic.min_insync_replicas < _FEW_REPLICAS:
+            return None  # The leader alone would be enough for acks=all, and for the high watermark.
+        return cls(services, [partition], out_of_sync=out_of_sync)
+
+    @classmethod
+    def at_markers(cls, services: Services, transactional_id: str | None, choice: int) -> LaggingReplicas | None:
+        """Let the followers of a transaction's partitions lag: of the `choice`-th of them, or of all for 0."""
+        if services.core.topics.get(TRANSACTION_STATE) is None:
+            return None
+        transaction = services.transactions.store.get(transactional_id or "")
+        names = sorted(() if transaction is None else transaction.partitions)
+        chosen = names if choice == 0 or not names else [names[choice % len(names)]]
+        found = (services.core.topics.find_partition(*name) for name in chosen)
+        partitions = [partition for partition in found if partition is not None and _may_lag(partition)]
+        return cls(services, partitions) if partitions else None
+
+    def fail_over(self, choice: int, lost: int) -> bool:
+        """Make the `choice`-th follower the leader, which lacks the last `lost` unreplicated batches."""
+        (partition,) = self._partitions
+        core = self._services.core
+        core.writes.commit()
+        to = None if partition.topic.is_gone else _choose_follower(self._services, partition, choice)
+        if to is None:
+            return False
+        log = partition.log
+        ends = [batch.base_offset for batch in batch_page(log, log.high_watermark).batches]
+        cut = ends[-min(lost, len(ends))] if lost and ends else log.log_end_offset
+        core.cluster.fail_over(partition.topic.name, partition.index, to, cut, core.clock.now_ms())
+        return True
+
+    def end(self) -> None:
+        """Let the followers catch up, and write the markers."""
+        for partition in self._partitions:
+            self._services.core.cluster.restore_isr(partition)
+            partition.log.release()
+        if self._services.core.topics.get(TRANSACTION_STATE) is not None:
+            self._services.transactions.retry_markers()
+
+
+def _may_lag(partition: Partition) -> bool:
+    return partition.leader is not None and len(partition.replicas) > 1 and not partition.log.is_held
+
+
+class OldView:
+    """A broker that answers Metadata until `end` as it does now, whatever changes."""
+
+    def __init__(self, services: Services, node_id: int) -> None:
+        self._faults = faults_of(services)
+        self._fault = Fault(api="Metadata", node=node_id, stale_metadata=_CHANGES)
+        self._faults.history = None  # The view is not older than what the broker has answered before.
+        self._faults.add(self._fault)
+
+    @classmethod
+    def one_of(cls, services: Services, choice: int) -> OldView | None:
+        """Freeze the view of the `choice`-th broker, unless a fault makes metadata stale already."""
+        if any(fault.stale_metadata for fault in faults_of(services)):
+            return None
+        up = services.core.cluster.up
+        return cls(services, up[choice % len(up)].id)
+
+    def end(self) -> None:
+        """Let the broker apply all changes."""
+        self._faults.remove(self._fault)
+        self._faults.history = None
+
+
+def forget_producer(services: Services, target: Target, producer_id: int) -> bool:
+    """Forget the expired producers of a partition now, and return whether the given one was among them.
+
+    By the timestamps of their records, which clients choose, they have written nothing for
+    `producer.id.expiration.ms`. Kafka looks for such producers every ten minutes.
+    """
+    partition = services.core.topics.find_partition(target.topic or "", target.partition or 0)
+    if partition is None or producer_id not in partition.log.producers.active:
+        return False
+    services.core.writes.commit()
+    producers = partition.log.producers
+    producers.remove_expired(services.core.clock.now_ms())
+    return producer_id not in producers.active
 
 
 class MovedCoordinator:

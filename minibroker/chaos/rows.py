@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from minibroker.chaos.steps import ChaosError
 from minibroker.config.names import suggestion
@@ -21,7 +21,7 @@ with lazy:
     from minibroker.chaos import moves
 
 if TYPE_CHECKING:
-    from minibroker.chaos.engine import Situation
+    from minibroker.chaos.engine import Held, Situation
 
 Act = Callable[["Situation"], "Fault | bool"]
 Evidence = Literal["provoked on Kafka", "read in source", "not shown"]
@@ -100,10 +100,6 @@ def _has_coordinator(at: Situation) -> bool:
     return at.target.group is not None or at.target.transactional_id is not None
 
 
-def _names_topic(at: Situation) -> bool:
-    return at.target.topic is not None
-
-
 def _has_acks_all(at: Situation) -> bool:
     return bool(at.request.acks == _ACKS_ALL)
 
@@ -144,15 +140,6 @@ def _move_leader(at: Situation) -> bool:
     return moves.move_leader(at.services, target.topic, target.partition, at.parameters["to"])
 
 
-def _move_coordinator(at: Situation) -> bool:
-    target = at.target
-    moved = moves.MovedCoordinator.of(at.services, target.group, target.transactional_id, at.parameters["to"])
-    if moved is None:
-        return False
-    at.chaos.hold(moved, target, at.parameters["requests"])
-    return True
-
-
 def _rebalance(at: Situation) -> bool:
     return moves.rebalance(at.services, at.group)
 
@@ -161,12 +148,54 @@ def _remove_member(at: Situation) -> bool:
     return moves.remove_member(at.services, at.group, getattr(at.request, "member_id", ""))
 
 
-def _bounce(at: Situation) -> bool:
-    broker = moves.StoppedBroker.one_of(at.services, at.parameters["to"])
-    if broker is None:
-        return False
-    at.chaos.hold(broker, at.target, at.parameters["requests"])
-    return True
+def _forget_producer(at: Situation) -> bool:
+    return moves.forget_producer(at.services, at.target, at.occasion.detail.header.producer_id)
+
+
+def _hold(make: Callable[[Situation], Held | None]) -> Act:
+    """Return an act that holds what `make` returns until so many `requests` of the target were served."""
+
+    def act(at: Situation) -> bool:
+        held = make(at)
+        if held is not None:
+            at.chaos.hold(held, at.target, at.parameters["requests"])
+        return held is not None
+
+    return act
+
+
+def _move_coordinator(at: Situation) -> Held | None:
+    target = at.target
+    return moves.MovedCoordinator.of(at.services, target.group, target.transactional_id, at.parameters["to"])
+
+
+def _hold_markers(at: Situation) -> Held | None:
+    return moves.LaggingReplicas.at_markers(at.services, at.target.transactional_id, at.parameters["at"])
+
+
+def _age_view(at: Situation) -> Held | None:
+    view = moves.OldView.one_of(at.services, at.parameters["of"])
+    if view is not None:
+        _move_leader(at)
+    return view
+
+
+class _LostTail:
+    """A leader that fails over to a lagging follower at its `end`. The new leader lags a while longer."""
+
+    def __init__(self, at: Situation, lagging: moves.LaggingReplicas) -> None:
+        self._at = at
+        self._lagging = lagging
+
+    @classmethod
+    def of(cls, at: Situation) -> Self | None:
+        lagging = moves.LaggingReplicas.of(at.services, at.target)
+        return None if lagging is None else cls(at, lagging)
+
+    def end(self) -> None:
+        parameters = self._at.parameters
+        self._lagging.fail_over(parameters["to"], parameters["lost"])
+        self._at.chaos.hold(self._lagging, self._at.target, parameters["requests"])
 
 
 def _sets(*profiles: str) -> frozenset[str]:
@@ -306,13 +335,65 @@ ROWS: Final[tuple[Row, ...]] = (
         milder="not-leader",
     ),
     Row(
+        name="high-watermark-behind",
+        ids="P8, F6",
+        text="The high watermark stands still: new records are not visible yet, and acks=all waits for its answer.",
+        mechanism="Partition.maybeIncrementLeaderHW, until the followers in the ISR have fetched (DelayedProduce)",
+        kept="The records become visible in order.",
+        profiles=_sets(DEFAULT, FAILOVERS),
+        apis=_TO_LEADER,
+        act=_hold(lambda at: moves.LaggingReplicas.of(at.services, at.target)),
+        weight=0.1,
+        brokers=2,
+        parameters={"requests": (1, 8)},
+    ),
+    Row(
+        name="replicas-out-of-sync",
+        ids="P6",
+        text="Only the leader is in the ISR: NOT_ENOUGH_REPLICAS for acks=all; acks=1 is accepted and not visible yet.",
+        mechanism="Partition.maybeShrinkIsr; below min.insync.replicas the high watermark stands still (KAFKA-15583)",
+        kept="Nothing that was refused is appended.",
+        profiles=_sets(DEFAULT, FAILOVERS),
+        apis=frozenset({"Produce"}),
+        act=_hold(lambda at: moves.LaggingReplicas.of(at.services, at.target, out_of_sync=True)),
+        weight=0.1,
+        brokers=2,
+        parameters={"requests": (1, 8)},
+        milder="too-few-replicas",
+    ),
+    Row(
+        name="unreplicated-records-lost",
+        ids="P5, P11, F7",
+        text="The leader fails, and records with acks=0 or 1 vanish. OFFSET_NOT_AVAILABLE for the end at first.",
+        mechanism="The new leader's log is shorter (KIP-101, KIP-279). It learns the high watermark later (KIP-207)",
+        kept="Everything below the high watermark: what was confirmed with acks=all, and what was read.",
+        profiles=_sets(DEFAULT, FAILOVERS),
+        apis=frozenset({"Produce"}),
+        act=_hold(_LostTail.of),
+        weight=0.1,
+        brokers=2,
+        parameters={"requests": (1, 6), "to": (0, 1), "lost": (0, 3)},
+        milder="leader-moved",
+    ),
+    Row(
+        name="producer-forgotten",
+        ids="P10",
+        text="A producer is unknown after a day by the timestamps of its records, so a retry is appended again.",
+        mechanism="ProducerStateManager.isProducerExpired (KIP-360, KIP-854)",
+        kept="Producers with an open transaction are known.",
+        profiles=_sets(DEFAULT, FAILOVERS),
+        apis=frozenset({"Produce"}),
+        act=_forget_producer,
+        weight=0.2,
+    ),
+    Row(
         name="leader-moved",
-        ids="P4, P5, F8, M7",
+        ids="P4, P5, F8, M7, S2",
         text="Another replica becomes the leader, in a new epoch. Requests to the old one get NOT_LEADER_OR_FOLLOWER.",
         mechanism="ReplicationControlManager elects it; each broker applies that by itself",
         kept="Everything below the high watermark.",
         profiles=_sets(DEFAULT, FAILOVERS),
-        apis=_TO_LEADER,
+        apis=_TO_LEADER | {"ShareFetch", "ShareAcknowledge"},
         act=_move_leader,
         weight=0.2,
         brokers=2,
@@ -327,7 +408,7 @@ ROWS: Final[tuple[Row, ...]] = (
         kept="Everything below the high watermark.",
         profiles=_sets(FAILOVERS),
         apis=_TO_LEADER | _COMMITS,
-        act=_bounce,
+        act=_hold(lambda at: moves.StoppedBroker.one_of(at.services, at.parameters["to"])),
         weight=0.05,
         brokers=3,
         parameters={"to": (0, 2), "requests": (2, 10)},
@@ -536,7 +617,7 @@ ROWS: Final[tuple[Row, ...]] = (
         kept="Generation, members, answered commits, decided transactions.",
         profiles=_sets(DEFAULT, REBALANCES, FAILOVERS, TRANSACTIONS),
         apis=_TRANSACTION_APIS | _COMMITS,
-        act=_move_coordinator,
+        act=_hold(_move_coordinator),
         weight=0.2,
         brokers=2,
         parameters={"to": (0, 1), "requests": (1, 8)},
@@ -611,15 +692,44 @@ ROWS: Final[tuple[Row, ...]] = (
         parameters={"partition": (0, 3)},
     ),
     Row(
+        name="old-metadata",
+        ids="M1",
+        text="The leader moves, and one broker's metadata stays as before.",
+        mechanism="KRaftMetadataCache: each broker publishes the metadata log by itself",
+        kept="A broker's metadata is never older than what it has answered before.",
+        profiles=_sets(FAILOVERS),
+        apis=_TO_LEADER,
+        act=_hold(_age_view),
+        weight=0.1,
+        brokers=2,
+        parameters={"requests": (1, 6), "of": (0, 2), "to": (0, 1)},
+        milder="leader-moved",
+    ),
+    Row(
         name="topic-not-known-yet",
         ids="M4",
-        text="UNKNOWN_TOPIC_OR_PARTITION in the metadata for a topic that was just created.",
+        text="UNKNOWN_TOPIC_OR_PARTITION in one broker's metadata for a topic that was just created.",
         mechanism="The controller answers before all brokers have read its log",
         kept="In the end every broker knows the topic.",
-        apis=frozenset({"Metadata"}),
-        act=_refuse("UNKNOWN_TOPIC_OR_PARTITION", _names_topic),
-        evidence="not shown",
-        is_optional=True,
+        profiles=_sets(FAILOVERS),
+        apis=frozenset({"CreateTopics"}),
+        act=_hold(_age_view),
+        brokers=2,
+        parameters={"requests": (1, 6), "of": (0, 2), "to": (0, 1)},
+    ),
+    Row(
+        name="markers-late",
+        ids="T1, T2, T12, F11, G15",
+        text="EndTxn is answered, and read_committed and OffsetFetch (UNSTABLE_OFFSET_COMMIT) do not show it yet.",
+        mechanism="TransactionCoordinator.endTransaction answers before addTxnMarkersToSend",
+        kept="What was answered stays. The next transaction gets CONCURRENT_TRANSACTIONS until then.",
+        profiles=_sets(DEFAULT, TRANSACTIONS),
+        apis=frozenset({"EndTxn"}),
+        act=_hold(_hold_markers),
+        weight=1,
+        brokers=2,
+        parameters={"requests": (1, 6), "at": (0, 3)},
+        milder="transaction-still-completing",
     ),
     Row(
         name="transaction-still-completing",

@@ -24,6 +24,7 @@ _ELSEWHERE: Final = frozenset(
         "black-hole",
         "fetch-session-gone",  # librdkafka begins no session
         "member-removed",
+        "producer-forgotten",
         "topic-not-known-yet",
         "unanswered-append-failed",
     }

@@ -85,11 +85,12 @@ class Asking:
 
 
 class Tapped(Harness):
-    """A broker whose requests take the same path as those of real connections."""
+    """Brokers whose requests take the same path as those of real connections. A single one has a topic "t"."""
 
-    def __init__(self, data_dir: str, config: Mapping[str, str] | None = None) -> None:
-        super().__init__(data_dir, config)
-        self.create()
+    def __init__(self, data_dir: str, config: Mapping[str, str] | None = None, *, brokers: int = 1) -> None:
+        super().__init__(data_dir, config, brokers=brokers)
+        if brokers == 1:
+            self.create()
 
     @property
     def faults(self) -> FaultRegistry:
