@@ -112,6 +112,7 @@ def _parse_offsets(text: object) -> dict[tuple[str, str], int]:
             (topic, number): int(offset)
             for topic, partitions in topics.items()
             for number, offset in partitions.items()
+            if number.isdigit()  # Our source also has the topic's id there.
         }
     except (ValueError, AttributeError, TypeError):
         return {}

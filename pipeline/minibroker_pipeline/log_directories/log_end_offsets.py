@@ -49,17 +49,17 @@ _TYPE_AT: Final = RECORD_BATCH_OVERHEAD + 7
 HighWatermark = Literal["auto", "checkpoint", "logEnd"]
 
 
-def is_entry_at(file: OpenFile, position: int, size: int, offset: int, base_offset: int) -> bool:
-    """Return whether the log entry at a position can be the one to which an index entry with `offset` points.
+def read_entry_offset(file: OpenFile, position: int, size: int, offset: int, base_offset: int) -> int:
+    """Return the first offset of the log entry at a position, or -1 if no index entry with `offset` can point to it.
 
-    `size` is the size of the log file.
+    `size` is the size of the log file. Wrappers in old formats have the offset of their last record.
     """
     head = file.read_at(position, min(RECORD_BATCH_OVERHEAD, size - position))
     if len(head) <= MAGIC_AT or head[MAGIC_AT] > MAGIC_V2:
-        return False
+        return -1
     length = int.from_bytes(head[8:LOG_OVERHEAD], "big", signed=True)
     first = int.from_bytes(head[:8], "big", signed=True)
-    return MAGIC_AT < length + LOG_OVERHEAD <= size - position and base_offset <= first <= offset
+    return first if MAGIC_AT < length + LOG_OVERHEAD <= size - position and base_offset <= first <= offset else -1
 
 
 def is_abort_marker(data: memoryview, position: int) -> bool:
@@ -237,7 +237,7 @@ class LogTail:
         offsets, positions = log.offset_index(segment)
         for slot in reversed(range(int(np.searchsorted(offsets, offset, side="right")))):
             position = int(positions[slot])
-            if is_entry_at(file, position, segment.size, int(offsets[slot]), segment.base_offset):
+            if read_entry_offset(file, position, segment.size, int(offsets[slot]), segment.base_offset) >= 0:
                 size = int.from_bytes(file.read_at(position + LENGTH_AT, 4), "big") + LOG_OVERHEAD
                 entry = memoryview(file.read_at(position, size))
                 headers = scan_headers(entry)

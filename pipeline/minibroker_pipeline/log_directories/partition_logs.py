@@ -160,6 +160,17 @@ class FoundPartition(NamedTuple):
     is_made: bool = True
 
 
+def read_topic_id(partition: FoundPartition) -> str | None:
+    """Return the topic's id from `partition.metadata`, or None. Kafka writes that file from release 2.8 on.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    content = read_if_there(partition.data.filesystem, f"{partition.directory}/{PARTITION_METADATA}") or b""
+    found = re.search(rb"topic_id: (\S+)", content)
+    return found[1].decode("latin-1") if found else None
+
+
 def find_partitions(
     paths: Iterable[str], storage: Mapping[str, Any] | None = None
 ) -> dict[TopicPartition, FoundPartition]:

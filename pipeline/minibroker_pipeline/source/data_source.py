@@ -4,7 +4,8 @@ Spark finds the source by name through the package `pyspark_minibroker`. Alterna
 `spark.dataSource.register(MinibrokerDataSource)`.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, cast
@@ -145,14 +146,19 @@ class PushdownLogReader(LogReader):
         return [condition for condition in filters if not self._filters.take(condition)]
 
 
-JsonOffsets = dict[str, dict[str, int]]
+_logger = logging.getLogger(__name__)
+JsonOffsets = dict[str, dict[str, Any]]
+_ID: Final = "id"
 
 
-def to_json(offsets: Offsets) -> JsonOffsets:
-    """Convert offsets to their checkpoint format."""
+def to_json(offsets: Offsets, ids: Mapping[str, str]) -> JsonOffsets:
+    """Convert offsets, and the ids of topics, to their checkpoint format."""
     by_topic: JsonOffsets = {}
     for (topic, partition), offset in sorted(offsets.items()):
         by_topic.setdefault(topic, {})[str(partition)] = offset
+    for topic, partitions in by_topic.items():
+        if topic in ids:
+            partitions[_ID] = ids[topic]
     return by_topic
 
 
@@ -162,6 +168,7 @@ def from_json(offsets: JsonOffsets) -> Offsets:
         (topic, int(partition)): offset
         for topic, partitions in offsets.items()
         for partition, offset in partitions.items()
+        if partition != _ID
     }
 
 
@@ -176,7 +183,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise OptionError("endingOffsets: a stream has no end; Trigger.AvailableNow stops at the present one")
         self._options = options
         self._schema = check_schema(schema, options)
-        self._query_logs = QueryLogs(options)
+        self._query_logs = QueryLogs(options, has_ids=True)
         self._logs: dict[TopicPartition, QueryLog] = {}
         self._target: Offsets | None = None
 
@@ -187,7 +194,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         logs = self._update(must_exist=True)
         starts = starting_offsets(self._options, logs, LATEST)
-        return to_json({key: max(start, logs[key].start_offset) for key, start in starts.items()})
+        starts = {key: max(start, logs[key].start_offset) for key, start in starts.items()}
+        return to_json(starts, self._query_logs.ids)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Return the limit set by `maxOffsetsPerTrigger`."""
@@ -207,15 +215,18 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             OSError: a directory cannot be read.
         """
         logs = self._update()
-        starts = self._starts(from_json(start), logs)
+        for topic, partitions in start.items():
+            if _ID not in partitions and topic in self._query_logs.ids and any(partitions.values()):
+                _logger.warning("the checkpoint has no id of topic %s; from now on, it has that of today", topic)
+        starts = self._starts(start, logs)
         ends = {key: self._end(key, log, starts[key]) for key, log in logs.items()}
         if isinstance(limit, ReadMaxRows):
             ends = limit_ends(logs, starts, ends, limit.max_rows, self._options)
-        return to_json(ends)
+        return to_json(ends, self._query_logs.ids)
 
     def reportLatestOffset(self) -> JsonOffsets:  # noqa: N802 - Spark's name
         """Return the last known end offsets of the logs, for Spark to show in the query's progress."""
-        return to_json({key: log.end_offset for key, log in self._logs.items()})
+        return to_json({key: log.end_offset for key, log in self._logs.items()}, {})
 
     def _update(self, *, must_exist: bool = False) -> dict[TopicPartition, QueryLog]:
         self._logs = self._query_logs.update(must_exist=must_exist)
@@ -224,17 +235,36 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 log.check()
         return self._logs
 
-    def _starts(self, starts: Offsets, logs: dict[TopicPartition, QueryLog]) -> Offsets:
+    def _find_recreated(self, offsets: JsonOffsets) -> set[str]:
+        """Return the topics that were deleted and created again since these offsets were noted.
+
+        Raises:
+            DataLossError: there is such a topic, and failOnDataLoss is true.
+        """
+        ids = self._query_logs.ids
+        topics = {
+            topic for topic, noted in offsets.items() if ids.get(topic) not in {None, noted.get(_ID, ids.get(topic))}
+        }
+        if topics and self._options.fail_on_data_loss:
+            topic = min(topics)
+            raise DataLossError(
+                f"{topic} was deleted and created again: its id is {ids[topic]}, and the query was at {offsets[topic]}"
+            )
+        return topics
+
+    def _starts(self, start: JsonOffsets, logs: dict[TopicPartition, QueryLog]) -> Offsets:
         """Return the offset at which to continue reading each existing log.
 
-        New partitions are read from their beginning.
+        New partitions, and topics that were created again, are read from their beginning.
 
         Raises:
             DataLossError: offsets of the query no longer exist.
         """
-        for (topic, partition), start in starts.items():
+        recreated = self._find_recreated(start)
+        starts = {key: offset for key, offset in from_json(start).items() if key[0] not in recreated}
+        for (topic, partition), offset in starts.items():
             if (topic, partition) not in logs and self._options.fail_on_data_loss:
-                raise DataLossError(f"{topic}-{partition} has been deleted; the query was at {start}")
+                raise DataLossError(f"{topic}-{partition} has been deleted; the query was at {offset}")
         return {key: self._start(log, starts.get(key)) for key, log in logs.items()}
 
     def _start(self, log: QueryLog, start: int | None) -> int:
@@ -267,8 +297,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # be updated here.
         if any(key not in self._logs or self._logs[key].tail.log_end_offset < ends[key] for key in ends):
             self._update()
-        logs = {key: log for key, log in self._logs.items() if key in ends}
-        starts = self._starts({key: offset for key, offset in from_json(start).items() if key in ends}, logs)
+        recreated = self._find_recreated(end)
+        logs = {key: log for key, log in self._logs.items() if key in ends and key[0] not in recreated}
+        starts = self._starts({topic: offsets for topic, offsets in start.items() if topic in end}, logs)
         self._check_ends(ends, logs)
         ranges: Iterator[LogRange] = (
             log_range

@@ -6,7 +6,7 @@ them.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from minibroker_pipeline.decode import AbortedRange, DamagedLogError, DecodeRequest
 from minibroker_pipeline.filesystem import FileSystem
-from minibroker_pipeline.log_directories.log_end_offsets import LogTail, find_aborted_in, is_entry_at
+from minibroker_pipeline.log_directories.log_end_offsets import LogTail, find_aborted_in, read_entry_offset
 from minibroker_pipeline.log_directories.partition_logs import (
     DataDirectory,
     FoundPartition,
@@ -25,6 +25,7 @@ from minibroker_pipeline.log_directories.partition_logs import (
     aborted_transactions,
     find_partitions,
     open_partition,
+    read_topic_id,
     select,
     time_entries,
 )
@@ -61,6 +62,9 @@ class LogRange(NamedTuple):
     end_offset: int
     #: The identity of the file (see `filesystem.Entry`).
     identity: int
+    #: The bounds of the offsets of the entries: `low` (inclusive) and `high` (exclusive).
+    low: int
+    high: int
     #: Aborted transactions that can have records among these entries.
     aborted: tuple[AbortedRange, ...] = ()
 
@@ -102,9 +106,7 @@ class OffsetInterval:
 class _SegmentPart(NamedTuple):
     position: int
     end_position: int
-    #: A lower bound of the entries' offsets.
     low: int
-    #: An upper bound of the entries' offsets.
     high: int
 
 
@@ -151,17 +153,16 @@ def _segment_parts(
     position = int(index.positions[start]) if start >= 0 else 0
     end_position = min(int(index.positions[stop]), size) if stop < len(index.positions) else size
     slots = _find_cuts(index, start, position, end_position, split_bytes)
-    used_slots = [slot for slot in (start, *slots, stop) if 0 <= slot < len(index.positions)]
     # Compare the entries with the log, because an index has no checksum, and a process may have been killed while
     # writing it.
-    if not _are_valid_entries(log, segment, index, used_slots):
+    firsts = _read_first_offsets(log, segment, index, (start, *slots, stop))
+    if -1 in firsts.values():
         _logger.warning("%s: the offset index does not fit the log; the segment is read as a whole", log.path(segment))
         return whole
     positions = [position, *(int(index.positions[slot]) for slot in slots), end_position]
-    lows = [segment.base_offset if slot < 1 else int(index.offsets[slot - 1]) + 1 for slot in (start, *slots)]
-    highs = [*(int(index.offsets[slot]) for slot in slots), end_offset]
+    lows = [segment.base_offset, *(firsts[slot] for slot in slots), end_offset]
     return [
-        _SegmentPart(*part) for part in zip(positions, positions[1:], lows, highs, strict=False) if part[0] < part[1]
+        _SegmentPart(*part) for part in zip(positions, positions[1:], lows, lows[1:], strict=False) if part[0] < part[1]
     ]
 
 
@@ -177,12 +178,18 @@ def _find_cuts(index: OffsetEntries, start: int, position: int, end_position: in
     return [slot for slot in inside.tolist() if position < index.positions[slot] < end_position]
 
 
-def _are_valid_entries(log: PartitionLog, segment: SegmentFiles, index: OffsetEntries, slots: Sequence[int]) -> bool:
+def _read_first_offsets(
+    log: PartitionLog, segment: SegmentFiles, index: OffsetEntries, slots: Iterable[int]
+) -> dict[int, int]:
+    """Return the offset at which the entry of each slot begins. It is -1 if the slot does not fit the log."""
     with log.filesystem.open(log.path(segment)) as file:
-        return all(
-            is_entry_at(file, int(index.positions[slot]), segment.size, int(index.offsets[slot]), segment.base_offset)
+        return {
+            slot: read_entry_offset(
+                file, int(index.positions[slot]), segment.size, int(index.offsets[slot]), segment.base_offset
+            )
             for slot in slots
-        )
+            if 0 <= slot < len(index.positions)
+        }
 
 
 class _Aborted:
@@ -222,6 +229,37 @@ class _Aborted:
         return tuple(self._found[slot] for slot in slots.tolist())
 
 
+def reopen(log_range: LogRange) -> PartitionLog:
+    """Return the range's log as it is now.
+
+    Raises:
+        OSError: the directory cannot be read.
+    """
+    directory = log_range.path.rpartition("/")[0]
+    data = DataDirectory(directory.rpartition("/")[0], log_range.filesystem)
+    return open_partition(FoundPartition(log_range.topic, log_range.partition, directory, data))
+
+
+def find_replaced(log_range: LogRange) -> Iterator[LogRange]:
+    """Yield the ranges that have now what is left of a range whose file was deleted or compacted.
+
+    Raises:
+        OSError: the directory cannot be read.
+    """
+    log = reopen(log_range)
+    for index, segment in enumerate(log.segments):
+        end = log.end_of(index)
+        if segment.base_offset < log_range.high and (end is None or end > log_range.low):
+            yield log_range._replace(
+                path=log.path(segment),
+                position=0,
+                end_position=segment.size,
+                first_offset=log_range.low,
+                end_offset=log_range.high,
+                identity=segment.identity,
+            )
+
+
 def read_aborted_from_log(log_range: LogRange) -> tuple[int, list[AbortedRange]]:
     """Return the log start offset and the aborted transactions that end in the range's segment.
 
@@ -231,11 +269,9 @@ def read_aborted_from_log(log_range: LogRange) -> tuple[int, list[AbortedRange]]
     Raises:
         OSError: a file cannot be read.
     """
-    directory, _, name = log_range.path.rpartition("/")
-    data = DataDirectory(directory.rpartition("/")[0], log_range.filesystem)
-    log = open_partition(FoundPartition(log_range.topic, log_range.partition, directory, data))
+    log = reopen(log_range)
     bases = [segment.base_offset for segment in log.segments]
-    base = offset_of(name)
+    base = offset_of(log_range.path.rpartition("/")[2])
     return log.start_offset, find_aborted_in(log, bases.index(base)) if base in bases else []
 
 
@@ -317,6 +353,8 @@ class QueryLog(NamedTuple):
                     first_offset,
                     end_offset,
                     segment.identity,
+                    max(part.low, first_offset),
+                    min(part.high, end_offset),
                     aborted.between(max(part.low, first_offset), min(part.high, end_offset)),
                 )
 
@@ -332,10 +370,18 @@ class QueryLog(NamedTuple):
 
 
 class QueryLogs:
-    """All logs selected by the options, ordered by topic and partition."""
+    """All logs selected by the options, ordered by topic and partition.
 
-    def __init__(self, options: SourceOptions) -> None:
+    Args:
+        options: the options of the query.
+        has_ids: whether to read the ids of the topics, too.
+    """
+
+    def __init__(self, options: SourceOptions, *, has_ids: bool = False) -> None:
         self._options = options
+        self._has_ids = has_ids
+        #: The ids of topics as of the last update, as far as they are known.
+        self.ids: dict[str, str] = {}
         self._tails: dict[TopicPartition, LogTail] = {}
 
     def update(self, *, must_exist: bool = True) -> dict[TopicPartition, QueryLog]:
@@ -357,6 +403,8 @@ class QueryLogs:
             assignment=options.assignment,
             must_exist=must_exist,
         )
+        if self._has_ids:
+            self._update_ids(partitions)
         logs: dict[TopicPartition, QueryLog] = {}
         for partition in partitions:
             log = self._update(partition)
@@ -364,6 +412,15 @@ class QueryLogs:
                 logs[partition.topic, partition.partition] = log
         self._tails = {key: log.tail for key, log in logs.items()}
         return logs
+
+    def _update_ids(self, partitions: Iterable[FoundPartition]) -> None:
+        ids: dict[str, str] = {}
+        for partition in partitions:
+            if partition.topic not in ids and partition.is_made and (topic_id := read_topic_id(partition)):
+                ids[partition.topic] = topic_id
+        # Another topic's log may have a file of the same identity.
+        self._tails = {key: tail for key, tail in self._tails.items() if ids.get(key[0]) == self.ids.get(key[0])}
+        self.ids = ids
 
     def _update(self, partition: FoundPartition) -> QueryLog | None:
         tail = self._tails.get((partition.topic, partition.partition)) or LogTail(

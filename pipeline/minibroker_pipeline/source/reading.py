@@ -7,6 +7,7 @@ read_committed query reads the log anyway, so it compares the transaction marker
 import logging
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
@@ -28,7 +29,7 @@ from minibroker_pipeline.decode import (
 from minibroker_pipeline.filesystem import OpenFile, ReadBuffer, open_listed
 from minibroker_pipeline.log_directories.log_end_offsets import is_abort_marker
 from minibroker_pipeline.source.options import DAMAGE_COLUMN, DECODED_COLUMN, UNDECODABLE_COLUMN, SourceOptions
-from minibroker_pipeline.source.planning import PERMISSIVE_HINT, LogRange, read_aborted_from_log
+from minibroker_pipeline.source.planning import PERMISSIVE_HINT, LogRange, find_replaced, read_aborted_from_log
 from minibroker_protocol.records.header import CONTROL_FLAG, MAGIC_V2, TRANSACTIONAL_FLAG
 from minibroker_storage.layout import LOG_SUFFIX, TXN_INDEX_SUFFIX, offset_of
 
@@ -70,18 +71,26 @@ def read_ranges(
     return coalesce(batches, target_bytes=_MIN_BATCH_BYTES)
 
 
-def _read_range(log_range: LogRange, options: SourceOptions, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+def _read_range(
+    log_range: LogRange, options: SourceOptions, columns: tuple[str, ...], attempts: int = 2
+) -> Iterator[pa.RecordBatch]:
     try:
         with open_listed(log_range.filesystem, log_range.path, log_range.identity) as file, ReadBuffer() as buffer:
             yield from _RangeReading(file, buffer, log_range, options, columns).batches()
     except FileNotFoundError:
         message = (
-            f"{log_range.path} was deleted before it was read: offsets {log_range.first_offset} to"
-            f" {log_range.end_offset - 1} of {log_range.topic}-{log_range.partition}"
+            f"{log_range.path} was deleted before it was read: offsets {log_range.low} to"
+            f" {log_range.high - 1} of {log_range.topic}-{log_range.partition}"
         )
         if options.fail_on_data_loss:
             raise DataLossError(message) from None
-        _logger.warning("%s", message)
+        rows = 0
+        with suppress(FileNotFoundError):
+            for replaced in find_replaced(log_range) if attempts else ():
+                for batch in _read_range(replaced, options, columns, attempts - 1):
+                    rows += batch.num_rows
+                    yield batch
+        _logger.warning("%s; %d records are left", message, rows)
 
 
 class _RangeReading:

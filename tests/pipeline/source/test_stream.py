@@ -1,6 +1,5 @@
 """Following logs without a JVM: the ends of micro-batches, and files that are added or removed between them."""
 
-import json
 import pickle
 import shutil
 from pathlib import Path
@@ -15,9 +14,11 @@ from minibroker_pipeline.query_options import OptionError
 from minibroker_pipeline.source.data_source import JsonOffsets, LogStreamReader
 from minibroker_pipeline.source.options import parse_options
 from minibroker_pipeline.source.reading import DataLossError, output_schema
-from minibroker_storage.layout import LOG_SUFFIX, file_name
+from minibroker_protocol.uuids import uuid_text
+from minibroker_storage.config import LogConfig
+from minibroker_storage.layout import LOG_SUFFIX, PARTITION_METADATA, file_name
 from tests.pipeline.source.directories import ROOMY, add, option_names, orders
-from tests.storage.helpers import Home, a_batch, marker, sequenced
+from tests.storage.helpers import TOPIC_ID, Home, a_batch, marker, sequenced
 
 ALL = ReadAllAvailable()
 
@@ -41,8 +42,12 @@ def rows(reader: LogStreamReader, start: JsonOffsets, end: JsonOffsets) -> list[
     ]
 
 
-def at(offset: int) -> JsonOffsets:
-    return {"orders": {"0": offset}}
+ID = uuid_text(TOPIC_ID)
+
+
+def at(*offsets: int) -> JsonOffsets:
+    """Return the checkpoint of a stream that has read the partitions of "orders" up to these offsets."""
+    return {"orders": {**{str(partition): offset for partition, offset in enumerate(offsets)}, "id": ID}}
 
 
 def test_a_stream_goes_from_offset_to_offset(tmp_path: Path) -> None:
@@ -55,7 +60,7 @@ def test_a_stream_goes_from_offset_to_offset(tmp_path: Path) -> None:
     add(home, 20)
     assert reader.latestOffset(at(60), ALL) == at(120)
     assert rows(reader, at(60), at(120)) == list(range(60, 120))
-    assert reader.reportLatestOffset() == at(120)
+    assert reader.reportLatestOffset() == {"orders": {"0": 120}}
     # Spark repeats the micro-batch after a restart.
     assert rows(stream(tmp_path), at(60), at(120)) == list(range(60, 120))
 
@@ -63,7 +68,7 @@ def test_a_stream_goes_from_offset_to_offset(tmp_path: Path) -> None:
 def test_a_new_stream_begins_at_the_end_unless_told_otherwise(tmp_path: Path) -> None:
     orders(tmp_path, 2)
     assert stream(tmp_path, startingOffsets="latest").initialOffset() == at(6)
-    assert stream(tmp_path, startingOffsets=json.dumps(at(4))).initialOffset() == at(4)
+    assert stream(tmp_path, startingOffsets='{"orders": {"0": 4}}').initialOffset() == at(4)
     options = parse_options({"path": str(tmp_path)})
     assert LogStreamReader(options, from_arrow_schema(output_schema(options.columns))).initialOffset() == at(6)
     with pytest.raises(OptionError, match="a stream has no end"):
@@ -81,7 +86,7 @@ def test_a_limit_is_shared_out_by_what_partitions_have(tmp_path: Path) -> None:
     while (end := reader.latestOffset(start, limit)) != start:
         batches.append(len(rows(reader, start, end)))
         start = end
-    assert start == {"orders": {"0": 270, "1": 30}}
+    assert start == at(270, 30)
     assert sum(batches) == 300
     assert batches[:2] == [100, 100]
 
@@ -161,9 +166,9 @@ def test_available_now_stops_where_logs_ended_at_its_start(tmp_path: Path) -> No
     reader.prepareForTriggerAvailableNow()
     add(home, 10)
     orders(tmp_path, 1, name="orders-1")
-    assert reader.latestOffset(at(0), ReadMaxRows(20)) == {"orders": {"0": 20, "1": 0}}
-    assert reader.latestOffset(at(20), ReadMaxRows(20)) == {"orders": {"0": 30, "1": 0}}
-    assert reader.latestOffset(at(30), ReadMaxRows(20)) == {"orders": {"0": 30, "1": 0}}
+    assert reader.latestOffset(at(0), ReadMaxRows(20)) == at(20, 0)
+    assert reader.latestOffset(at(20), ReadMaxRows(20)) == at(30, 0)
+    assert reader.latestOffset(at(30), ReadMaxRows(20)) == at(30, 0)
 
 
 def test_new_partitions_are_read_from_their_beginning(tmp_path: Path) -> None:
@@ -171,8 +176,8 @@ def test_new_partitions_are_read_from_their_beginning(tmp_path: Path) -> None:
     reader = stream(tmp_path)
     reader.latestOffset(at(0), ALL)
     orders(tmp_path, 1, name="orders-1")
-    assert reader.latestOffset(at(6), ALL) == {"orders": {"0": 6, "1": 3}}
-    assert rows(reader, at(6), {"orders": {"0": 6, "1": 3}}) == [0, 1, 2]
+    assert reader.latestOffset(at(6), ALL) == at(6, 3)
+    assert rows(reader, at(6), at(6, 3)) == [0, 1, 2]
 
 
 def without_first_segment(home: Home) -> int:
@@ -221,6 +226,23 @@ def test_a_file_that_is_deleted_after_planning_is_missed_or_passed_over(tmp_path
     assert result == list(range(start, 180))
 
 
+def test_of_a_compacted_file_the_rest_is_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    home = orders(tmp_path, 0, config=LogConfig(index_interval_bytes=4096))
+    batches = [a_batch(3, value=b"x" * 1000, base_offset=3 * number) for number in range(90)]
+    home.append(*batches)
+    reader, lenient = (stream(tmp_path, splitBytes=100_000, failOnDataLoss=value) for value in ("true", "false"))
+    tasks = reader.partitions(at(0), at(270))
+    assert len(tasks) == 3
+    path = home.file(file_name(0, LOG_SUFFIX))
+    path.with_suffix(".cleaned").write_bytes(b"".join(batch.view for batch in batches[::3]))
+    path.with_suffix(".cleaned").rename(path)
+    result = [row["offset"] for task in tasks for batch in lenient.read(task) for row in batch.to_pylist()]
+    assert result == [offset for offset in range(270) if offset // 3 % 3 == 0]
+    with pytest.raises(DataLossError, match="was deleted before it was read"):
+        list(reader.read(tasks[0]))
+    assert "records are left" in caplog.text
+
+
 def test_a_topic_that_was_made_anew_is_told_from_one_that_has_grown(tmp_path: Path) -> None:
     orders(tmp_path, 1)
     with pytest.raises(DataLossError, match="orders-0 ends at offset 3, but the query has read to 100"):
@@ -230,10 +252,63 @@ def test_a_topic_that_was_made_anew_is_told_from_one_that_has_grown(tmp_path: Pa
     assert rows(lenient, at(100), at(3)) == [0, 1, 2]
 
 
+def create_again(home: Home, count: int) -> str:
+    """Delete the topic and create another one of its name with records. Return its id."""
+    shutil.rmtree(home.path)
+    orders(home.path.parent, count)
+    new_id = uuid_text(bytes(reversed(TOPIC_ID)))
+    (home.path / PARTITION_METADATA).write_text(f"version: 0\ntopic_id: {new_id}")
+    return new_id
+
+
+def test_a_topic_that_was_created_again_fails_even_if_it_has_more_records(tmp_path: Path) -> None:
+    home = orders(tmp_path, 2)
+    reader = stream(tmp_path)
+    assert reader.latestOffset(at(0), ALL) == at(6)
+    new_id = create_again(home, 10)
+    message = (
+        rf"orders was deleted and created again: its id is {new_id}, and the query was at .*'0': 6.*failOnDataLoss"
+    )
+    for again in (reader, stream(tmp_path)):
+        with pytest.raises(DataLossError, match=message):
+            again.latestOffset(at(6), ALL)
+        with pytest.raises(DataLossError, match=message):
+            again.partitions(at(0), at(6))
+
+
+def test_a_topic_that_was_created_again_is_read_from_its_beginning(tmp_path: Path) -> None:
+    home = orders(tmp_path, 2)
+    reader = stream(tmp_path, failOnDataLoss="false")
+    assert reader.latestOffset(at(0), ALL) == at(6)
+    new_id = create_again(home, 10)
+    # The micro-batch that was planned for the old topic has no records any more, also after a restart.
+    assert rows(stream(tmp_path, failOnDataLoss="false"), at(0), at(6)) == []
+    end = reader.latestOffset(at(6), ALL)
+    assert end == {"orders": {"0": 30, "id": new_id}}
+    assert rows(reader, at(6), end) == list(range(30))
+    assert reader.latestOffset(end, ALL) == end
+
+
+def test_an_old_checkpoint_takes_the_id_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    orders(tmp_path, 2)
+    reader = stream(tmp_path)
+    assert reader.latestOffset({"orders": {"0": 3}}, ALL) == at(6)
+    assert rows(reader, {"orders": {"0": 3}}, at(6)) == [3, 4, 5]
+    assert reader.latestOffset(at(6), ALL) == at(6)
+    assert [record.message for record in caplog.records] == [
+        "the checkpoint has no id of topic orders; from now on, it has that of today"
+    ]
+
+
+def test_topics_of_an_old_kafka_have_no_id(tmp_path: Path) -> None:
+    (orders(tmp_path, 2).path / PARTITION_METADATA).unlink()
+    assert stream(tmp_path).latestOffset({"orders": {"0": 3}}, ALL) == {"orders": {"0": 6}}
+
+
 def test_a_topic_that_was_deleted_is_missed_or_forgotten(tmp_path: Path) -> None:
     orders(tmp_path, 1)
     orders(tmp_path, 1, name="others-0")
-    start = {**at(3), "others": {"0": 3}}
+    start = {**at(3), "others": {"0": 3, "id": ID}}
     readers = stream(tmp_path), stream(tmp_path, failOnDataLoss="false")
     for reader in readers:
         assert reader.latestOffset(start, ALL) == start
