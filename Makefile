@@ -39,7 +39,7 @@ unexport PYRIGHT_PYTHON_FORCE_VERSION PYRIGHT_PYTHON_PYLANCE_VERSION PYRIGHT_PYT
 unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
-.PHONY: help setup serve check test torture suites lint format weight bench docs clients dist binary image lock clean
+.PHONY: help setup serve check test torture suites lint format weight bench docs pages clients dist binary image lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -127,6 +127,9 @@ docs: $(VENV)/.docs ## Build the documentation site into build/site; a broken li
 	@rm -rf build/docs && mkdir -p build/docs/tests
 	@cp -R $(wildcard *.md LICENSE docs docker examples) build/docs/ && cp tests/README.md build/docs/tests/
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --clean
+
+pages: $(VENV)/.core ## Turn the pages to published names or to an address of releases (ARGS=--published, ARGS='--address URL')
+	@$(VENV)/bin/python -m binary.pages $(ARGS)
 
 clients: $(VENV)/.dev ## Write the types of the answers in clients/ from the OpenAPI document (needs Maven, gofmt and rustfmt)
 	@$(VENV)/bin/python -m clients.generate

@@ -10,6 +10,7 @@ from typing import Final
 import pytest
 from packaging.requirements import Requirement
 
+from binary import pages
 from minibroker_storage import installation_hints
 from minibroker_storage.installation_hints import format_pip_command, missing
 from tests.documented import ROOT
@@ -17,7 +18,12 @@ from tests.documented import ROOT
 EXTRAS: Final[dict[str, list[str]]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
     "optional-dependencies"
 ]
-ROOMS: Final = ("minibroker", "storage", "protocol", "pipeline", "docs")
+TAKEN: Final = re.compile(
+    r"""(pip|pipx|uv\ tool)\ install\ ['"]?minibroker(?!-)\S*
+    |(npx|uvx|docker\ pull|cargo\ add(\ --dev)?|npm\ (i|install)(\ --?[\w-]+)?)\ @?minibroker\b(?!.*\ --path).*""",
+    re.VERBOSE,
+)
+"""Commands that fetch minibroker by its name."""
 
 
 @pytest.mark.parametrize("extra", ["control", "lab", "security", "spark"])
@@ -29,7 +35,7 @@ def test_the_hint_names_the_packages_of_the_extra(extra: str) -> None:
 
 def test_a_checkout_that_is_not_installed_is_installed_from_its_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installation_hints, "_DISTRIBUTION", "a-distribution-that-is-not-installed")
-    assert format_pip_command("control") == "pip install '/path/to/minibroker[control]'"
+    assert shlex.split(format_pip_command("control")) == ["pip", "install", f"{ROOT}[control]"]
 
 
 @pytest.mark.parametrize("kind", ["dir_info", "archive_info"])
@@ -53,14 +59,25 @@ def test_an_installation_from_a_folder_or_a_wheel_is_repeated_with_the_extra(
     )
 
 
-def test_nobody_is_told_to_install_minibroker_from_an_index() -> None:
-    files = [path for room in ROOMS for path in (ROOT / room).rglob("*") if path.suffix in {".py", ".md"}]
+def test_nobody_is_told_to_install_a_name_that_others_could_take() -> None:
+    """The names of indexes are in `binary/releases.toml` until `published` turns the pages."""
     wrong = [
-        f"{path.relative_to(ROOT)}: {match[0]}"
-        for path in [ROOT / "README.md", *files]
-        if path != Path(installation_hints.__file__)
-        for match in re.finditer(r"pip install '?minibroker(?!-)\S*", path.read_text())
+        f"{page.relative_to(ROOT)}: {match[0]}" for page in pages.pages() for match in TAKEN.finditer(page.read_text())
     ]
-    assert wrong == []
-    named = {match[1] for path in files for match in re.finditer(r"/path/to/minibroker\[([\w,]+)\]", path.read_text())}
-    assert {extra for group in named for extra in group.split(",")} - {"{extra}"} <= set(EXTRAS)
+    assert pages.read()["published"] or wrong == []
+    named = {
+        match[1] for page in pages.pages() for match in re.finditer(r"minibroker'?\[([\w,]+)\]'", page.read_text())
+    }
+    assert {extra for group in named for extra in group.split(",")} <= set(EXTRAS)
+    theirs = [page for page in pages.pages() if not page.name.startswith("test-") and "clients" not in page.parts]
+    assert not [page for page in theirs if "/path/to/minibroker" in page.read_text()]
+
+
+def test_the_switch_turns_all_pages_and_back() -> None:
+    before = pages.read()
+    after = before | {"published": not before["published"], "address": "https://releases.example/v1"}
+    whole = "\0".join(page.read_text() for page in pages.pages())
+    assert [text for text in pages.texts(before) if text not in whole] == []
+    turned = pages.turn(whole, before, after)
+    assert [text for text in pages.texts(before) if text in turned] == []
+    assert pages.turn(turned, after, before) == whole

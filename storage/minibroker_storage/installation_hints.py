@@ -4,22 +4,25 @@ import importlib.metadata
 import json
 import re
 import shlex
+import sys
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 _DISTRIBUTION: Final = "minibroker"
+_CHECKOUT: Final = Path(__file__).parents[2]
 _EXTRA_REQUIREMENT: Final = re.compile(r"""^([^;]+?)\s*;\s*extra\s*==\s*['"]([^'"]+)['"]$""")
 
 
 def missing(package: str | None, extra: str) -> str:
     """Return the end of an error message about a missing package: its extra and an installation command."""
-    return f"the package {package} of the extra minibroker[{extra}] is missing: {format_pip_command(extra)}"
+    remedy = "the self-contained program has none" if hasattr(sys, "frozen") else format_pip_command(extra)
+    return f"the package {package} of the extra minibroker[{extra}] is missing: {remedy}"
 
 
 def format_pip_command(extra: str) -> str:
-    """Return a command such as `pip install '/path/to/minibroker[control]'`.
+    """Return a command such as `pip install '~/minibroker[control]'`.
 
     The path is the checkout or wheel from which minibroker was installed. If the path is unknown, the command names
     the packages instead: `pip install 'fastapi>=0.120' ...`. The bare name with its extra would not work because
@@ -27,9 +30,9 @@ def format_pip_command(extra: str) -> str:
     """
     try:
         distribution = importlib.metadata.distribution(_DISTRIBUTION)
-    # The package was never installed, but is imported from a checkout on the path.
     except importlib.metadata.PackageNotFoundError:
-        return f"pip install '/path/to/minibroker[{extra}]'"
+        # The package was never installed, but is imported from a checkout on the path.
+        return f"pip install {shlex.quote(f'{_CHECKOUT}[{extra}]')}"
     source = _find_install_source(distribution)
     if source is not None:
         return f"pip install {shlex.quote(f'{source}[{extra}]')}"
