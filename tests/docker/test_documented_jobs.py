@@ -72,8 +72,19 @@ def job(heading: str) -> dict[str, Any]:
 def test_the_files_are_what_their_schema_wants(heading: str, schema: str, tmp_path: Path) -> None:
     file = tmp_path / "jobs.yml"
     file.write_text(code(PAGE, heading, "yaml")[0])
-    command = [str(BIN / "check-jsonschema"), "--builtin-schema", schema, str(file)]
-    checked = run_program(command)
+    check_schema(file, schema)
+
+
+@pytest.mark.parametrize(
+    ("path", "schema"),
+    [(".github/workflows/release.yml", "vendor.github-workflows"), (".gitlab-ci.yml", "vendor.gitlab-ci")],
+)
+def test_the_workflows_of_a_release_are_what_their_schema_wants(path: str, schema: str) -> None:
+    check_schema(ROOT / path, schema)
+
+
+def check_schema(file: Path, schema: str) -> None:
+    checked = run_program([str(BIN / "check-jsonschema"), "--builtin-schema", schema, str(file)])
     assert (checked.returncode, checked.stderr) == (0, ""), checked.stdout
 
 
