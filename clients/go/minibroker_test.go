@@ -196,6 +196,21 @@ func TestChecks(t *testing.T) {
 	same(t, len(checked.Findings), 0)
 }
 
+func TestChaos(t *testing.T) {
+	ctx := begin(t)
+	options := ChaosOptions{Profile: "network", Only: []string{"answer-late"}, Without: []string{"throttled"}}
+	started := must(broker.StartChaos(ctx, 7, options))(t)
+	same(t, *started.Seed, int64(7))
+	same(t, started.Profile, "network")
+	same(t, len(must(broker.ReadChaos(ctx))(t).Steps), 0)
+	same(t, must(broker.SettleChaos(ctx))(t).IsFelt, false)
+	stopped := must(broker.StopChaos(ctx))(t)
+	same(t, len(stopped.Report), 2)
+	repeated := must(broker.RepeatChaos(ctx, stopped))(t)
+	same(t, repeated.Seed == nil, true)
+	must(broker.StopChaos(ctx))(t)
+}
+
 func TestSettings(t *testing.T) {
 	ctx := begin(t)
 	warnings := must(broker.Configure(ctx, map[string]any{"log.retention.ms": 60000, "log.retentoin.ms": 1}))(t)

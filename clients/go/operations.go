@@ -392,6 +392,35 @@ func (c *Client) ListFaults(ctx context.Context) ([]InstalledFault, error) {
 	return list[InstalledFault](ctx, c, http.MethodGet, "/faults", "faults", nil)
 }
 
+// StartChaos makes the broker misbehave as a Kafka cluster may, until StopChaos. Chaos that is running ends first.
+func (c *Client) StartChaos(ctx context.Context, seed int64, options ChaosOptions) (ChaosRun, error) {
+	body := struct {
+		Seed int64 `json:"seed"`
+		ChaosOptions
+	}{seed, options}
+	return one[ChaosRun](ctx, c, http.MethodPost, "/chaos", nil, body)
+}
+
+// RepeatChaos is StartChaos with the steps of an earlier run.
+func (c *Client) RepeatChaos(ctx context.Context, run ChaosRun) (ChaosRun, error) {
+	return one[ChaosRun](ctx, c, http.MethodPost, "/chaos", nil, map[string]any{"steps": run})
+}
+
+// ReadChaos returns what has happened so far.
+func (c *Client) ReadChaos(ctx context.Context) (ChaosRun, error) {
+	return one[ChaosRun](ctx, c, http.MethodGet, "/chaos", nil, nil)
+}
+
+// SettleChaos begins the quiet phase: nothing new goes wrong, what is late is applied, and what is held is released.
+func (c *Client) SettleChaos(ctx context.Context) (ChaosRun, error) {
+	return one[ChaosRun](ctx, c, http.MethodPost, "/chaos/settle", nil, nil)
+}
+
+// StopChaos begins the quiet phase, ends the chaos, and returns what has happened.
+func (c *Client) StopChaos(ctx context.Context) (ChaosRun, error) {
+	return one[ChaosRun](ctx, c, http.MethodDelete, "/chaos", nil, nil)
+}
+
 // CheckApplication judges an application by what the broker saw of it. The test fails unless the outcome is "passed".
 func (c *Client) CheckApplication(ctx context.Context, checking Checking) (CheckedApplication, error) {
 	return one[CheckedApplication](ctx, c, http.MethodPost, "/check", nil, checking)

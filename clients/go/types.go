@@ -133,6 +133,13 @@ type Checking struct {
 	Timeout   float64             `json:"timeout,omitempty"`
 }
 
+// ChaosOptions names the profile, "default" if it is empty, and misbehaviours to use instead of its own, or to leave out.
+type ChaosOptions struct {
+	Profile string   `json:"profile,omitempty"`
+	Only    []string `json:"only,omitempty"`
+	Without []string `json:"without,omitempty"`
+}
+
 // Quota limits an entity. Entity has a "user", a "client-id", both, or an "ip". Nil stands for the default entity.
 // Limits are per second under Kafka's names, such as "producer_byte_rate". Nil removes a limit.
 type Quota struct {

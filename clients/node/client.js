@@ -313,6 +313,22 @@ class ControlClient {
     return (await this.#get("/faults")).faults;
   }
 
+  startChaos(chaos) {
+    return this.#post("/chaos", chaos);
+  }
+
+  readChaos() {
+    return this.#get("/chaos");
+  }
+
+  settleChaos() {
+    return this.#post("/chaos/settle");
+  }
+
+  stopChaos() {
+    return this.#delete("/chaos");
+  }
+
   checkApplication(checking) {
     return this.#post("/check", checking);
   }

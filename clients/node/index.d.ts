@@ -1,6 +1,8 @@
 export * from "./answers.js";
 import type {
   BrokerInfo,
+  ChaosRun,
+  ChaosStep,
   CheckedApplication,
   Committed,
   Group,
@@ -126,6 +128,17 @@ export interface GroupWait {
 export interface CatchingUp {
   topic?: string | null;
   timeout?: number;
+}
+
+export interface NewChaos {
+  seed?: number | null;
+  /** `default`, `heavy`, `network`, `rebalances`, `failovers` or `transactions`. */
+  profile?: string;
+  /** The only misbehaviours to use, instead of those of the profile. */
+  only?: string[];
+  without?: string[];
+  /** The steps of an earlier run, instead of a seed. */
+  steps?: ChaosRun | ChaosStep[] | null;
 }
 
 export interface Checking {
@@ -269,6 +282,14 @@ export class ControlClient {
   waitUntilStable(group: string, wait?: GroupWait): Promise<Group>;
   waitUntilCaughtUp(group: string, wait?: CatchingUp): Promise<Committed[]>;
   rebalance(group: string): Promise<void>;
+  /** Makes the broker misbehave as a Kafka cluster may, until `stopChaos`. Chaos that is running ends first. */
+  startChaos(chaos: NewChaos): Promise<ChaosRun>;
+  /** Returns what has happened so far. */
+  readChaos(): Promise<ChaosRun>;
+  /** Begins the quiet phase: nothing new goes wrong, what is late is applied, and what is held is released. */
+  settleChaos(): Promise<ChaosRun>;
+  /** Begins the quiet phase, ends the chaos, and returns what has happened. */
+  stopChaos(): Promise<ChaosRun>;
   /** Judges an application by what the broker saw of it. A test fails unless `outcome` is `passed`. */
   checkApplication(checking: Checking): Promise<CheckedApplication>;
   describeGroup(group: string): Promise<Group>;

@@ -98,13 +98,13 @@ def test_go(tmp_path: Path) -> None:
 
     program = toolchains.build(toolchains.place("page-go", sources), build) / "page.test"
     output = run([str(program), "-test.v"], tmp_path)
-    assert output.count("--- PASS") == 2
+    assert output.count("--- PASS") == 8
 
 
 def test_jest(tmp_path: Path) -> None:
     packages = node_folder("docs/test-jest.md", tmp_path)
-    output = run([toolchains.tool("node"), str(packages / "jest/bin/jest.js"), "--no-cache"], tmp_path)
-    assert re.search(r"Tests: +2 passed", output), output
+    output = run([toolchains.tool("node"), str(packages / "jest/bin/jest.js"), "--no-cache", "--runInBand"], tmp_path)
+    assert re.search(r"Tests: +7 passed", output), output
 
 
 @pytest.mark.torture
@@ -126,7 +126,7 @@ def node_folder(page: str, folder: Path) -> Path:
 
 
 def test_junit(tmp_path: Path) -> None:
-    assert "[         2 tests successful" in run_java("docs/test-junit.md", tmp_path)
+    assert "[         7 tests successful" in run_java("docs/test-junit.md", tmp_path)
 
 
 @pytest.mark.torture

@@ -145,6 +145,18 @@ test("checks", async () => {
   assert.deepEqual([checked.outcome, checked.findings], ["passed", []]);
 });
 
+test("chaos", async () => {
+  const fields = { seed: 7, profile: "network", only: ["answer-late"], without: ["throttled"], steps: null };
+  const started = await control.startChaos(fields);
+  assert.deepEqual([started.seed, started.profile], [7, "network"]);
+  assert.deepEqual((await control.readChaos()).steps, []);
+  assert.equal((await control.settleChaos()).is_felt, false);
+  const stopped = await control.stopChaos();
+  assert.equal(stopped.report.length, 2);
+  assert.equal((await control.startChaos({ steps: stopped })).seed, null);
+  await control.stopChaos();
+});
+
 test("settings", async () => {
   assert.equal((await control.configure({ "log.retention.ms": 60000, "log.retentoin.ms": 1 })).length, 1);
   assert.deepEqual(await control.configure({ "log.retention.ms": null }), []);

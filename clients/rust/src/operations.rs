@@ -358,6 +358,26 @@ impl Client {
         self.list("GET", "/faults", NONE)
     }
 
+    /// Makes the broker misbehave as a Kafka cluster may, until `stop_chaos`. Chaos that is running ends first.
+    pub fn start_chaos(&self, chaos: &NewChaos) -> Result<ChaosRun, Error> {
+        self.post("/chaos", chaos)
+    }
+
+    /// Returns what has happened so far.
+    pub fn read_chaos(&self) -> Result<ChaosRun, Error> {
+        self.get("/chaos")
+    }
+
+    /// Begins the quiet phase: nothing new goes wrong, what is late is applied, and what is held is released.
+    pub fn settle_chaos(&self) -> Result<ChaosRun, Error> {
+        self.post("/chaos/settle", &json!({}))
+    }
+
+    /// Begins the quiet phase, ends the chaos, and returns what has happened.
+    pub fn stop_chaos(&self) -> Result<ChaosRun, Error> {
+        self.call("DELETE", "/chaos", vec![], NONE)
+    }
+
     /// Judges an application by what the broker saw of it. A test fails unless the outcome is "passed".
     pub fn check_application(&self, checking: &Checking) -> Result<CheckedApplication, Error> {
         self.post("/check", checking)

@@ -176,6 +176,22 @@ pub struct Checking {
     pub timeout: Option<Duration>,
 }
 
+/// How to misbehave: by a seed, or by the steps of an earlier run.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct NewChaos {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<i64>,
+    /// "default" without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// The only misbehaviours to use, instead of those of the profile.
+    pub only: Vec<String>,
+    pub without: Vec<String>,
+    /// The JSON of an earlier run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps: Option<Value>,
+}
+
 /// Limits of an entity, which has a "user", a "client-id", both, or an "ip". `None` stands for the default entity.
 /// Limits are per second under Kafka's names, such as "producer_byte_rate". `None` removes a limit.
 #[derive(Debug, Clone, Default, Serialize)]

@@ -209,6 +209,26 @@ fn checks() {
 }
 
 #[test]
+fn chaos() {
+    let broker = begin();
+    let new = NewChaos {
+        seed: Some(7),
+        profile: some("network"),
+        only: vec!["answer-late".to_string()],
+        without: vec!["throttled".to_string()],
+        steps: None,
+    };
+    let started = broker.start_chaos(&new).unwrap();
+    assert_eq!((started.seed, started.profile.as_str()), (Some(7), "network"));
+    assert!(broker.read_chaos().unwrap().steps.is_empty());
+    assert!(!broker.settle_chaos().unwrap().is_felt);
+    assert_eq!(broker.stop_chaos().unwrap().report.len(), 2);
+    let steps = Some(json!({"chaos": 1, "steps": []}));
+    assert_eq!(broker.start_chaos(&NewChaos { steps, ..NewChaos::default() }).unwrap().seed, None);
+    broker.stop_chaos().unwrap();
+}
+
+#[test]
 fn settings() {
     let broker = begin();
     let keys = [("log.retention.ms", json!(60000)), ("log.retentoin.ms", json!(1))];

@@ -302,6 +302,29 @@ public final class ControlClient {
     }
 
     /**
+     * Makes the broker misbehave as a Kafka cluster may, until {@link #stopChaos}. Chaos that is running ends first.
+     * {@code fields} has a {@code seed} or the {@code steps} of an earlier run, and the other fields of POST /chaos.
+     */
+    public ChaosRun startChaos(Map<String, ?> fields) {
+        return post(ChaosRun.class, "/chaos", fields);
+    }
+
+    /** Returns what has happened so far. */
+    public ChaosRun readChaos() {
+        return Json.to(ChaosRun.class, call("GET", "/chaos", null));
+    }
+
+    /** Begins the quiet phase: nothing new goes wrong, what is late is applied, and what is held is released. */
+    public ChaosRun settleChaos() {
+        return post(ChaosRun.class, "/chaos/settle", Map.of());
+    }
+
+    /** Begins the quiet phase, ends the chaos, and returns what has happened. */
+    public ChaosRun stopChaos() {
+        return Json.to(ChaosRun.class, call("DELETE", "/chaos", null));
+    }
+
+    /**
      * Judges an application by what the broker saw of it. {@code about} has {@code inputs}, {@code outputs}, {@code key}
      * and the other fields of POST /check. A test fails unless the outcome is "passed".
      */

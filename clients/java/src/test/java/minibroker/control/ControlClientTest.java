@@ -20,6 +20,7 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.Arrays;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
@@ -157,6 +158,20 @@ class ControlClientTest {
                         "timeout", 1));
         assertEquals("passed", checked.outcome());
         assertEquals(List.of(), checked.findings());
+    }
+
+    @Test
+    void chaos() {
+        Map<String, Object> fields = new HashMap<>(Map.of("seed", 7, "profile", "network"));
+        fields.putAll(Map.of("only", List.of("answer-late"), "without", List.of("throttled")));
+        Answers.ChaosRun started = control.startChaos(fields);
+        assertEquals(7, started.seed());
+        assertEquals("network", started.profile());
+        assertEquals(List.of(), control.readChaos().steps());
+        assertEquals(false, control.settleChaos().isFelt());
+        assertEquals(2, control.stopChaos().report().size());
+        assertNull(control.startChaos(Map.of("steps", Map.of("chaos", 1, "steps", List.of()))).seed());
+        control.stopChaos();
     }
 
     @Test
