@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MAX_PER_OPERATION: Final = 3
 """Misbehaviours at one operation of a client and its retries, so that it succeeds in the end."""
 _MAX_BUDGET: Final = 64
-_RATES: Final = 0.006, 0.2
+_RATES: Final = 0.02, 0.2
 """The lowest and the highest chance of a misbehaviour of weight 1 at a point. Their logarithm is uniform."""
 _AGAIN: Final = 0.3
 """How much less likely a misbehaviour becomes with each earlier one at the same operation."""
@@ -45,8 +45,7 @@ class SeededSchedule:
         self.rows = self._choose_rows(rows)
         low, high = _RATES
         self.rate = low * (high / low) ** self._unit("rate")
-        # The square makes small budgets likelier, since most bugs need one to three misbehaviours.
-        self.budget = round(_MAX_BUDGET ** (self._unit("budget") ** 2))
+        self.budget = round(_MAX_BUDGET ** self._unit("budget"))
 
     def _choose_rows(self, rows: Sequence[Row]) -> frozenset[str]:
         if rows and self._unit("single") < _SINGLE:

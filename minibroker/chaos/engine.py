@@ -87,8 +87,10 @@ class Situation(NamedTuple):
 
     @property
     def group(self) -> str | None:
-        """The group of the request, or the one that the client was seen to join."""
-        return self.target.group or self.chaos.points.groups.get(self.client_id or "")
+        """The group of the request, the one that the client was seen to join, or the only one."""
+        groups = self.chaos.points.groups
+        only = set(groups.values())
+        return self.target.group or groups.get(self.client_id or "") or (only.pop() if len(only) == 1 else None)
 
 
 @dataclass
@@ -292,6 +294,8 @@ class Chaos:
                     self._happened.update(names)
                     done = replace(step, attempt=occasion.point.attempt, number=entry.number or self._number)
                     self.steps.append(done)
+                    if fault is None and self._services.facts is not None:
+                        self._services.facts.add_step(f"{done.row} at {done.point}")
                     known = frozenset(self._connections[context.client_id])
                     self._watches.append(_Watch(done, context, occasion.target, known, fault))
                     return fault

@@ -160,38 +160,14 @@ def forget_producer(services: Services, target: Target, producer_id: int) -> boo
     return producer_id not in producers.active
 
 
-class MovedCoordinator:
-    """A coordinator's partition that another broker leads until `end`, when the preferred one is elected again."""
-
-    def __init__(self, services: Services, topic_name: str, index: int, before: int) -> None:
-        self._services = services
-        self._partition = topic_name, index
-        self._before = before
-
-    @classmethod
-    def of(
-        cls, services: Services, group_id: str | None, transactional_id: str | None, choice: int
-    ) -> MovedCoordinator | None:
-        """Move the coordinator of a group, or else of a transactional id, to another broker if that is possible."""
-        if group_id is not None:
-            name, index = CONSUMER_OFFSETS, services.groups.store.log.partition_of(group_id)
-        elif transactional_id is not None:
-            name, index = TRANSACTION_STATE, services.transactions.store.log.partition_of(transactional_id)
-        else:
-            return None
-        topic = services.core.topics.get(name)
-        leader = None if topic is None else topic.partitions[index].leader
-        if leader is None or not move_leader(services, name, index, choice):
-            return None
-        return cls(services, name, index, leader.id)
-
-    def end(self) -> None:
-        """Move the coordinator back unless its broker is down or the topic is gone."""
-        name, index = self._partition
-        core = self._services.core
-        if core.topics.get(name) is not None and core.cluster.node(self._before).is_up:
-            core.writes.commit()
-            core.cluster.move_leader(name, index, self._before)
+def move_coordinator(services: Services, group_id: str | None, transactional_id: str | None, choice: int) -> bool:
+    """Make another broker the coordinator of a group, or else of a transactional id."""
+    if group_id is not None:
+        return move_leader(services, CONSUMER_OFFSETS, services.groups.store.log.partition_of(group_id), choice)
+    if transactional_id is not None:
+        index = services.transactions.store.log.partition_of(transactional_id)
+        return move_leader(services, TRANSACTION_STATE, index, choice)
+    return False
 
 
 def rebalance(services: Services, group_id: str | None) -> bool:
@@ -216,6 +192,12 @@ def remove_member(services: Services, group_id: str | None, member_id: str) -> b
         services.groups.consumers.leave(group.group_id, member_id, None, _LEAVE)
         return True
     return False
+
+
+def find_member(services: Services, group_id: str | None, choice: int) -> str | None:
+    """Return the id of the `choice`-th member of a stable group, or None."""
+    group = _stable_group(services, group_id)
+    return None if group is None else list(group.members)[choice % len(group.members)]
 
 
 def _stable_group(services: Services, group_id: str | None) -> AnyGroup | None:

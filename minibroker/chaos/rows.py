@@ -140,12 +140,24 @@ def _move_leader(at: Situation) -> bool:
     return moves.move_leader(at.services, target.topic, target.partition, at.parameters["to"])
 
 
+def _move_coordinator(at: Situation) -> bool:
+    target = at.target
+    return moves.move_coordinator(at.services, target.group, target.transactional_id, at.parameters["to"])
+
+
 def _rebalance(at: Situation) -> bool:
     return moves.rebalance(at.services, at.group)
 
 
 def _remove_member(at: Situation) -> bool:
     return moves.remove_member(at.services, at.group, getattr(at.request, "member_id", ""))
+
+
+def _stall_member(at: Situation) -> Fault | bool:
+    member_id = moves.find_member(at.services, at.group, at.parameters["member"])
+    if member_id is None or not moves.remove_member(at.services, at.group, member_id):
+        return False
+    return Fault(delay_ms=at.parameters["delay_ms"])
 
 
 def _forget_producer(at: Situation) -> bool:
@@ -162,11 +174,6 @@ def _hold(make: Callable[[Situation], Held | None]) -> Act:
         return held is not None
 
     return act
-
-
-def _move_coordinator(at: Situation) -> Held | None:
-    target = at.target
-    return moves.MovedCoordinator.of(at.services, target.group, target.transactional_id, at.parameters["to"])
 
 
 def _hold_markers(at: Situation) -> Held | None:
@@ -612,15 +619,15 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         name="coordinator-moved",
         ids="G4, T4",
-        text="Another broker becomes the coordinator for a while. The old one answers NOT_COORDINATOR.",
+        text="Another broker becomes the coordinator. The old one answers NOT_COORDINATOR.",
         mechanism="CoordinatorRuntime and TransactionStateManager load what the old coordinator has written",
         kept="Generation, members, answered commits, decided transactions.",
         profiles=_sets(DEFAULT, REBALANCES, FAILOVERS, TRANSACTIONS),
         apis=_TRANSACTION_APIS | _COMMITS,
-        act=_hold(_move_coordinator),
+        act=_move_coordinator,
         weight=0.2,
         brokers=2,
-        parameters={"to": (0, 1), "requests": (1, 8)},
+        parameters={"to": (0, 1)},
         milder="not-coordinator",
     ),
     Row(
@@ -632,7 +639,7 @@ ROWS: Final[tuple[Row, ...]] = (
         profiles=_sets(DEFAULT, REBALANCES),
         apis=_PROGRESS,
         act=_rebalance,
-        weight=0.2,
+        weight=0.3,
     ),
     Row(
         name="member-removed",
@@ -644,6 +651,19 @@ ROWS: Final[tuple[Row, ...]] = (
         apis=frozenset({"OffsetCommit", "Heartbeat", "ConsumerGroupHeartbeat"}),
         act=_remove_member,
         weight=0.2,
+        milder="rebalance",
+    ),
+    Row(
+        name="member-stalled",
+        ids="G2, N4",
+        text="An answer is late, and a member has lost its partitions by then.",
+        mechanism="A process or its network stands still for longer than the session",
+        kept="Commits of the removed member are refused.",
+        profiles=_sets(REBALANCES, TRANSACTIONS),
+        apis=frozenset({"Produce", "AddOffsetsToTxn", "AddPartitionsToTxn"}),
+        act=_stall_member,
+        weight=0.3,
+        parameters={"member": (0, 3), "delay_ms": (250, 1000)},
         milder="rebalance",
     ),
     Row(

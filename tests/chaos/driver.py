@@ -21,11 +21,11 @@ from tests.chaos.oracles import Judged
 from tests.clients.broker_process import environment
 from tests.patience import NO_RETENTION, PATIENCE_S, eventually
 
-PARTITIONS: Final = 3
+TOPICS: Final = ("in:3", "out:4")
 BATCHES: Final = 10
 RECORDS_PER_BATCH: Final = 30
 _KEYS: Final = 12
-_CONFIG: Final[dict[str, str | int]] = {
+CONFIG: Final[dict[str, str | int]] = {
     **NO_RETENTION,
     "default.replication.factor": 3,
     "min.insync.replicas": 2,
@@ -33,8 +33,9 @@ _CONFIG: Final[dict[str, str | int]] = {
 }
 _PROGRESS_S: Final = 0.3
 """How long a batch of inputs waits for the outputs of the one before."""
+_START_S: Final = 60.0
 _QUIET_S: Final = 10.0
-"""How long an application may take in the quiet phase until it has caught up."""
+"""How long an application may do nothing in the quiet phase before it has caught up."""
 
 Hurt = Callable[["Run"], object]
 
@@ -77,8 +78,12 @@ class Run:
 
     def start(self) -> None:
         """Start all instances, and wait until they read."""
-        self.processes = [self._start() for _ in range(self.app.instances)]
+        self.begin()
         eventually(self._is_reading)
+
+    def begin(self) -> None:
+        """Start all instances."""
+        self.processes = [self._start() for _ in range(self.app.instances)]
 
     def feed(self) -> None:
         """Write a batch of inputs."""
@@ -91,6 +96,15 @@ class Run:
         """Wait for as many outputs as there are inputs, up to so many seconds."""
         with suppress(WaitTimeoutError):
             self.broker.wait_for(self.target, self.sent, timeout=timeout)
+
+    def wait_for_life(self) -> None:
+        """Write the first inputs, and wait for the first output, for as long as a busy machine may need to start."""
+        self.feed()
+        deadline = time.monotonic() + _START_S
+        while not self.broker.records(self.target) and time.monotonic() < deadline:
+            self.supervise()
+            with suppress(WaitTimeoutError):
+                self.broker.wait_for(self.target, 1, timeout=1)
 
     def supervise(self) -> None:
         """Start the instances again that have failed."""
@@ -107,14 +121,18 @@ class Run:
             self.broker.clock.advance(7)  # beyond its session, which it has not left if it was killed
             self.processes[0] = self._start()
 
-    def settle(self) -> None:
-        """Wait until the application has caught up, or until the time for it is over."""
+    def settle(self) -> bool:
+        """Return whether the application catches up in the time for it."""
         deadline = time.monotonic() + _QUIET_S
+        lag: object = None
         while time.monotonic() < deadline:
             self.supervise()
+            if lag != (lag := self.broker.group(self.group).lag()):
+                deadline = time.monotonic() + _QUIET_S
             with suppress(WaitTimeoutError):
                 self.broker.group(self.group).wait_until_caught_up(self.source, timeout=1)
-                return
+                return True
+        return False
 
     def end(self) -> None:
         """End all instances with SIGTERM, and kill those that hang."""
@@ -149,8 +167,7 @@ class Run:
 @contextmanager
 def prepared(app: App, *, fixed: bool) -> Iterator[Run]:
     """A run whose application has started and reads."""
-    topics = [f"{Run.source}:{PARTITIONS}", f"{Run.target}:{PARTITIONS + 1}"]
-    with TemporaryDirectory() as directory, Broker(brokers=3, topics=topics, config=_CONFIG, journal=100_000) as broker:
+    with TemporaryDirectory() as directory, Broker(brokers=3, topics=TOPICS, config=CONFIG, journal=100_000) as broker:
         run = Run(app, broker, Path(directory) / "stderr", fixed=fixed)
         try:
             run.start()
