@@ -113,7 +113,10 @@ class Broker(BlockingOperations):
 
         Raises:
             RuntimeError: the broker is not running on its own thread, or the caller is on that thread.
+            TypeError: `work` is not a coroutine.
         """
+        if not asyncio.iscoroutine(work):
+            raise TypeError(f"wait runs a coroutine, and {work!r} is none; `wait_for(topic)` waits for records")
         thread = self._thread
         if thread is None or self._loop is None or thread is threading.current_thread():
             work.close()

@@ -131,14 +131,14 @@ class AsyncBroker(AsyncOperations):
     def control_url(self) -> str:
         """The address of the control plane. Raises RuntimeError if there is none or the broker is not running."""
         if self._plane is None:
-            raise RuntimeError("there is no control plane")
+            raise RuntimeError("there is no control plane; Broker(control='127.0.0.1:0') has one")
         return self._plane.url
 
     @property
     def page_url(self) -> str:
         """The address of the lab's web page. Raises RuntimeError if there is none or the broker is not running."""
         if self._page is None:
-            raise RuntimeError("there is no page")
+            raise RuntimeError("there is no page; Broker(page=True) has one")
         return self._page.url
 
     @property

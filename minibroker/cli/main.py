@@ -47,6 +47,14 @@ if TYPE_CHECKING:
 _MAX_BANNER_TOPICS: Final = 10
 VERB: Final = "MINIBROKER_VERB"
 """The environment variable with the command that people have typed instead of `minibroker serve`."""
+_OTHER_OPTIONS: Final = {
+    **dict.fromkeys(("--address", "--bind", "--bootstrap-server", "--host", "--port", "-p"), "--listen HOST:PORT"),
+    **dict.fromkeys(("--log-dir", "--log-dirs"), "--data-dir DIR"),
+    **dict.fromkeys(("--override", "--property"), "--set KEY=VALUE"),
+    "--version": "--emulate RELEASE",
+}
+"""The options of `serve` that correspond to those of other programs."""
+_FILE_OPTIONS: Final = ("config", "data_dir", "faults", "ready_file", "seed_data")
 _logger: Final = logging.getLogger("minibroker")
 
 
@@ -56,8 +64,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options, unknown = make_parser(arguments).parse_known_args(arguments)
         if unknown:
-            known_options = [f"--{name.replace('_', '-')}" for name in vars(options)]
-            hint = suggestion(unknown[0].partition("=")[0], known_options)
+            option = unknown[0].partition("=")[0]
+            hint = suggestion(option, [f"--{name.replace('_', '-')}" for name in vars(options)])
+            if option in _OTHER_OPTIONS and hasattr(options, "seed_data"):
+                hint = f"; did you mean {_OTHER_OPTIONS[option]}?"
             options.parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
         run: Callable[[argparse.Namespace], int] = options.run
         return run(options)
@@ -67,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that prints no usage in a container, where environment variables replace command-line options."""
+    """A parser that prints the error alone, without the usage of all options."""
 
     def error(self, message: str) -> NoReturn:
         """Reject the arguments. In a container this raises an error; elsewhere the process exits with status 2.
@@ -77,7 +87,7 @@ class _Parser(argparse.ArgumentParser):
         """
         if is_in_container():
             raise ValueError(message)
-        super().error(message)
+        self.exit(2, f"{self.prog}: error: {message}\n`{self.prog} --help` explains the arguments\n")
 
 
 def make_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
@@ -141,7 +151,7 @@ def _run_serve(options: argparse.Namespace) -> int:
             try:
                 return asyncio.run(_serve(options, console))
             except (ValueError, OSError) as error:
-                _logger.critical("%s", _format_error(error))
+                _logger.critical("%s", _format_error(error, options))
                 return 1
     finally:
         gc.enable()
@@ -427,9 +437,15 @@ def _first_item(properties: Mapping[str, str], name: str) -> str | None:
     return properties.get(name, "").split(",")[0].strip() or None
 
 
-def _format_error(error: ValueError | OSError) -> str:
+def _format_error(error: ValueError | OSError, options: argparse.Namespace | None = None) -> str:
+    """Return the message of an error. An unusable file is named with the option that names it."""
     if isinstance(error, OSError):
         reason = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
+        for name in _FILE_OPTIONS:
+            paths: str | list[str] = getattr(options, name, None) or []
+            for path in [paths] if isinstance(paths, str) else paths:
+                if error.filename in (path, f"{path}.tmp"):
+                    reason = f"--{name.replace('_', '-')} {reason}"
     else:
         reason = str(error)
     if VERB in os.environ:

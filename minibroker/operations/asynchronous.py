@@ -18,7 +18,7 @@ from minibroker_protocol.internal_topics import SCHEMAS_TOPIC
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
-    from minibroker.operations import expecting, matching, producing, reset, schemas, settings, snapshots, time
+    from minibroker.operations import expecting, matching, producing, reset, schemas, settings, snapshots, time, wording
     from minibroker.operations import groups as operations_groups
     from minibroker.operations import records as operations_records
     from minibroker.operations import topics as operations_topics
@@ -50,6 +50,11 @@ class AsyncOperations:
     """
 
     patience: float
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise wording.missing_attribute(self, name)
 
     @property
     def services(self) -> Services:
@@ -373,7 +378,7 @@ class AsyncOperations:
         """The installed faults."""
         return handles.AsyncFaults(self)
 
-    def fault(self, **fields: Any) -> handles.AsyncFaultContext:
+    def fault(self, *given: Any, **fields: Any) -> handles.AsyncFaultContext:
         """Return a context manager that installs a fault for a `with` block.
 
         Entering it returns the `Fault`, whose `fired` counts the requests it has affected. docs/faults.md lists the
@@ -381,7 +386,12 @@ class AsyncOperations:
 
         Raises:
             FaultError: a field is invalid.
+            TypeError: an argument has no name.
         """
+        if given:
+            raise TypeError(
+                "fault takes its fields by name, such as fault(api='Produce', error='NOT_LEADER_OR_FOLLOWER')"
+            )
         return handles.AsyncFaultContext(self.faults, faults_fault.Fault.from_json(fields))
 
     def chaos(

@@ -286,9 +286,15 @@ class AsyncFaults(Handle):
         """Install a fault, given as an object or by its fields.
 
         It stays installed until `remove` is called, or until it has fired `times` times.
+
+        Raises:
+            FaultError: A field is invalid.
+            TypeError: The fault is another object.
         """
         if fault is None:
             fault = faults_fault.Fault.from_json(fields)
+        elif not isinstance(fault, faults_fault.Fault):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers lack types
+            raise TypeError(f"faults.add: {fault!r} is not a Fault; write add(api='Produce', delay_ms=100)")
         for reason in faults.reasons_never_to_match(self._services, fault):
             warn_caller(f"{fault} cannot match: {reason}")
         return self._registry().add(fault)

@@ -14,6 +14,7 @@ from minibroker.cluster.errors import is_the_callers
 from minibroker.operations import asynchronous_handles as handles
 from minibroker.operations import asynchronous_trials as trials
 from minibroker.operations.asynchronous import AsyncOperations
+from minibroker.operations.wording import missing_attribute
 from minibroker.server.services import Services
 
 if TYPE_CHECKING:
@@ -42,6 +43,11 @@ class Facade(ABC, Generic[Async]):
         Raises:
             RuntimeError: the broker is not running.
         """
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing_attribute(self, name)
 
 
 def blocking(
@@ -312,7 +318,7 @@ class BlockingOperations(Facade[AsyncOperations]):
         """The installed faults."""
         return Faults(self.asynchronous.faults, self)
 
-    def fault(self, **fields: Any) -> FaultContext:
+    def fault(self, *given: Any, **fields: Any) -> FaultContext:
         """Return a context manager that installs a fault for a `with` block.
 
         Entering it returns the `Fault`, whose `fired` counts the requests it has affected. docs/faults.md lists the
@@ -320,8 +326,9 @@ class BlockingOperations(Facade[AsyncOperations]):
 
         Raises:
             FaultError: a field is invalid.
+            TypeError: an argument has no name.
         """
-        return FaultContext(self.asynchronous.fault(**fields), self)
+        return FaultContext(self.asynchronous.fault(*given, **fields), self)
 
     def chaos(
         self,

@@ -122,6 +122,7 @@ _ALIASES: Final = {
     **dict.fromkeys(("data", "dir", "directory", "path"), "data_dir"),
     **dict.fromkeys(("address", "bootstrap_servers", "host", "port"), "listen"),
     "rack": "racks",
+    "schema_registry": "registry",
     "topic": "topics",
 }
 """The options that correspond to names used by other libraries."""
@@ -219,6 +220,8 @@ def _check_security(kind: str, value: object) -> None:
 
 def _suggest_option(kind: str, name: str, value: Any) -> str:
     meant = _ALIASES.get(name)
+    if name in ("emulate", "version", "kafka_version"):
+        return f"; write {kind}(config={{'minibroker.emulate': '3.9'}})"
     if meant is None:
         return suggestion(name, _TYPES) or f"; there are {', '.join(_TYPES)}"
     if name == "port" and isinstance(value, int):

@@ -1,8 +1,8 @@
 """Phrases shared by several messages, and number formats for the OpenAPI document."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 from minibroker.config.names import suggestion
 
@@ -27,6 +27,29 @@ UInt64 = Annotated[int, Format("uint64")]
 
 ConfigValue = str | float | bool
 
+_OTHER_NAMES: Final[Mapping[str, Iterable[str]]] = {
+    "`bootstrap_servers` is for clients, and `address` is (host, port)": (
+        *("bootstrap", "bootstrap_server", "broker_list", "host", "port", "servers", "url"),
+    ),
+    "`records(topic)` returns records, and `expect(topic, value)` waits for one": (
+        *("consume", "fetch", "get", "messages", "poll", "read"),
+    ),
+    "`produce(topic, value)` appends records": ("append", "publish", "send", "write"),
+    "`requests` is the journal": ("history", "journal"),
+    "`topics()` describes all topics": ("describe_topic", "list_topics", "topic"),
+    "`brokers[1].stop()` stops one broker, and `stop()` all": ("kill", "kill_broker", "restart", "stop_broker"),
+    "`expect(topic, value)`, `wait_for(topic)` and `group(id).wait_until_caught_up()` wait": (
+        *("wait_for_consumer", "wait_for_group", "wait_for_lag", "wait_until"),
+    ),
+    "give `bootstrap_servers` to a client of your library": ("admin", "client", "consumer", "producer"),
+    "the fixture `kafka` hides the module `kafka`: write `from kafka import KafkaProducer`": (
+        *("KafkaAdminClient", "KafkaClient", "KafkaConsumer", "KafkaProducer", "TopicPartition"),
+    ),
+    "`fault(api='Produce', error='NOT_LEADER_OR_FOLLOWER')` makes requests fail": ("fail", "inject"),
+    "`clock.advance(seconds)` moves the time": ("advance", "sleep", "time", "tick"),
+}
+"""Names that people look for in a `Broker`, by what to use instead."""
+_ADVICE: Final = {name: advice for advice, names in _OTHER_NAMES.items() for name in names}
 _MAX_NAMES = 10
 _MAX_SPAN_S = timedelta.max.days * 86_400
 
@@ -52,3 +75,14 @@ def missing_message(kind: str, name: str, existing: Iterable[str]) -> str:
     others = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
     listed = ", ".join(names[:_MAX_NAMES]) or "none"
     return f"there is no {kind} {name!r}; {kind}s: {listed}{others}{suggestion(name, names)}"
+
+
+def missing_attribute(instance: object, name: str) -> AttributeError:
+    """Return the error for a name that a broker or one of its objects lacks, with what was probably meant."""
+    names = [other for other in dir(type(instance)) if not other.startswith("_")]
+    advice = suggestion(name, names)
+    if "bootstrap_servers" in names:
+        advice = f"; {_ADVICE[name]}" if name in _ADVICE else advice
+    elif not advice:
+        advice = f"; it has {', '.join(other for other in names if other not in {'asynchronous', 'wait'})}"
+    return AttributeError(f"{type(instance).__name__!r} object has no attribute {name!r}{advice}")

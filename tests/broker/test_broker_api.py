@@ -356,3 +356,37 @@ def test_a_setting_that_no_file_could_hold_is_refused_by_name_and_value(value: A
 def test_a_setting_without_effect_is_a_warning(name: str, value: str, words: str) -> None:
     with pytest.warns(UserWarning, match=words):
         Broker(config={name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("port", "; `bootstrap_servers` is for clients, and `address` is (host, port)"),
+        ("consume", "; `records(topic)` returns records, and `expect(topic, value)` waits for one"),
+        ("KafkaProducer", "; the fixture `kafka` hides the module `kafka`: write `from kafka import KafkaProducer`"),
+        ("create_topics", "; did you mean create_topic?"),
+        ("nothing_like_it", ""),
+    ],
+)
+@pytest.mark.parametrize("kind", [Broker, AsyncBroker])
+def test_a_name_that_it_lacks_is_answered_with_the_one_that_was_meant(kind: Any, name: str, advice: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(kind(), name)
+    assert str(caught.value) == f"{kind.__name__!r} object has no attribute {name!r}{advice}"
+
+
+def test_an_object_of_it_names_what_it_has(broker: Broker) -> None:
+    with pytest.raises(AttributeError, match="no attribute 'members'; it has committed, describe, lag, "):
+        broker.group("g").members  # type: ignore[attr-defined]  # noqa: B018 - it raises
+
+
+def test_a_fault_without_names_of_fields_is_answered_with_the_form(broker: Broker) -> None:
+    with pytest.raises(TypeError, match=r"by name, such as fault\(api='Produce'"):
+        broker.fault("Produce", "NOT_LEADER_OR_FOLLOWER")
+    with pytest.raises(TypeError, match="'Produce' is not a Fault; write add"):
+        broker.faults.add("Produce")  # type: ignore[arg-type]
+
+
+def test_wait_is_answered_with_the_method_that_waits_for_records(broker: Broker) -> None:
+    with pytest.raises(TypeError, match="'orders' is none; `wait_for"):
+        broker.wait("orders")  # type: ignore[arg-type]

@@ -396,8 +396,8 @@ def test_a_setting_that_is_not_allowed_is_named(refused: Callable[..., str], set
 
 
 def test_a_file_that_cannot_be_read_is_named(refused: Callable[..., str], tmp_path: Path) -> None:
-    assert refused("--config", "missing.properties") == "missing.properties: No such file or directory"
-    assert refused("--config", ".") == ".: Is a directory"
+    assert refused("--config", "missing.properties") == "--config missing.properties: No such file or directory"
+    assert refused("--config", ".") == "--config .: Is a directory"
     (tmp_path / "bad.properties").write_text("key=\\u12\n")
     assert refused("--config", "bad.properties").startswith("bad.properties: line 1: ")
     (tmp_path / "bytes.properties").write_bytes(b"key=\xff\n")
@@ -406,7 +406,7 @@ def test_a_file_that_cannot_be_read_is_named(refused: Callable[..., str], tmp_pa
 
 def test_a_data_directory_that_cannot_be_is_named(refused: Callable[..., str], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert refused("--data-dir", "file") == "file: Not a directory"
+    assert refused("--data-dir", "file") == "--data-dir file: Not a directory"
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "minibroker-topics.json").write_text("{")
     assert refused("--data-dir", "data").startswith("data/minibroker-topics.json is not JSON")
@@ -414,7 +414,7 @@ def test_a_data_directory_that_cannot_be_is_named(refused: Callable[..., str], t
 
 def test_faults_that_cannot_be_are_named_with_their_file(refused: Callable[..., str], tmp_path: Path) -> None:
     path = tmp_path / "faults.json"
-    assert refused("--faults", str(path)) == f"{path}: No such file or directory"
+    assert refused("--faults", str(path)) == f"--faults {path}: No such file or directory"
     path.write_text('[{"api": "Fetch", "error": "OOPS"}]')
     message = refused("--faults", str(path))
     assert message == f"{path}: fault 1: error: 'OOPS' is neither the name nor the number of one of Kafka's errors"
@@ -430,7 +430,7 @@ def test_a_ready_file_goes_when_the_broker_stops_and_an_old_one_before_it_starts
 
 
 def test_a_ready_file_that_cannot_be_written_is_named(refused: Callable[..., str]) -> None:
-    assert refused("--ready-file", "missing/ready").startswith("missing/ready")
+    assert refused("--ready-file", "missing/ready").startswith("--ready-file missing/ready")
 
 
 @pytest.mark.parametrize("arguments", [[], ["serve", "--no-such-option"], ["fly"], ["serve", "--topic"]])
@@ -440,15 +440,27 @@ def test_arguments_that_are_not_understood_end_with_status_2(
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2
-    assert "error: " in capsys.readouterr().err.splitlines()[-1]
+    error, advice = capsys.readouterr().err.splitlines()
+    assert "error: " in error
+    assert advice.endswith("--help` explains the arguments")
 
 
-def test_the_option_that_was_probably_meant_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("option", "value", "meant"),
+    [
+        ("--topics", "orders:4", "--topic"),
+        ("--port", "9092", "--listen HOST:PORT"),
+        ("--log-dirs", "data", "--data-dir DIR"),
+        ("--override", "num.partitions=3", "--set KEY=VALUE"),
+    ],
+)
+def test_the_option_that_was_probably_meant_is_named(
+    option: str, value: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit):
-        main(["serve", "--topics", "orders:4"])
-    stderr = capsys.readouterr().err
-    assert stderr.startswith("usage: minibroker serve ")
-    assert "unrecognized arguments: --topics orders:4; did you mean --topic?" in stderr
+        main(["serve", option, value])
+    line, _ = capsys.readouterr().err.splitlines()
+    assert line == f"minibroker serve: error: unrecognized arguments: {option} {value}; did you mean {meant}?"
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["serve", "--help"]])

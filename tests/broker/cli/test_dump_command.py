@@ -152,7 +152,7 @@ def test_a_wrong_command_line_is_refused(options: list[str], capsys: pytest.Capt
     with pytest.raises(SystemExit) as ended:
         main(["dump", *options])
     assert ended.value.code == 2
-    assert "usage: minibroker dump" in capsys.readouterr().err
+    assert capsys.readouterr().err.startswith("minibroker dump: error: ")
 
 
 @pytest.mark.parametrize(
