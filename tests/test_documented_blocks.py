@@ -15,6 +15,7 @@ CODE: Final = {"csharp", "go", "java", "js", "python", "rust", "sh"}
 
 RUN_ELSEWHERE: Final = {
     "README.md": "tests/pipeline/test_documentation.py",
+    "docs/chaos-tutorial.md": "tests/broker/chaos/test_page.py",
     "docs/chaos.md": "tests/broker/chaos/test_page.py",
     "docs/checks.md": "tests/broker/check/test_page.py",
     "docs/control-plane.md": "tests/broker/control/test_documented.py",

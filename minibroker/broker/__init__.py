@@ -136,7 +136,7 @@ class Broker(BlockingOperations):
         except errors.WaitTimeoutError as error:
             hint = f"\n{errors.BLOCKED_LOOP}" if errors.loop_runs_here() else ""
             raise errors.WaitTimeoutError(f"{error}{hint}") from error.__cause__
-        except (errors.OperationError, errors.UnexpectedRecordError, errors.NotRunningError, ClusterError) as error:
+        except (errors.OperationError, errors.FailedExpectationError, errors.NotRunningError, ClusterError) as error:
             # Clear the traceback, because internal frames would hide the caller's line.
             raise error.with_traceback(None) from error.__cause__
         except BaseException:  # After an exception such as KeyboardInterrupt, nobody waits for the result.

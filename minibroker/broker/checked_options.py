@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from minibroker_registry.server import RegistryServer
 
 
-_CHAOS_BROKERS: Final = 3
-_CHAOS_PROPERTIES: Final = {"default.replication.factor": "3", "min.insync.replicas": "2"}
+CHAOS_BROKERS: Final = 3
+CHAOS_PROPERTIES: Final = {"default.replication.factor": "3", "min.insync.replicas": "2"}
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -67,13 +67,13 @@ class CheckedOptions:
             properties = {**self.security.settings(), **properties}
         if self.chaos is not None:
             rows.rows_of(self.chaos[1])  # refuses an unknown profile
-            properties = {**_CHAOS_PROPERTIES, **properties}
+            properties = {**CHAOS_PROPERTIES, **properties}
         self.config = BrokerConfig.from_properties(properties)
         self.topics = _parse_topics(options)
         seed_data = options.get("seed_data")
         self.seeds = None if seed_data is None else seed_file.read_seeds(os.fspath(seed_data))
         self.racks = _parse_racks(options, self.seeds)
-        default_brokers = 1 if self.chaos is None else _CHAOS_BROKERS
+        default_brokers = 1 if self.chaos is None else CHAOS_BROKERS
         self.brokers = _count_brokers(options, self.racks, default_brokers)
         self.listeners = _make_listeners(options, properties, self.brokers)
         self.clock = options.get("clock")

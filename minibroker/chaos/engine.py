@@ -13,6 +13,7 @@ from minibroker.chaos.rows import ROWS, Row, rows_of
 from minibroker.chaos.steps import DEFAULT_PROFILE, VERSION, ChaosError, Step
 from minibroker.check.facts import facts_of
 from minibroker.server.faults.registry import faults_of
+from minibroker.server.inspection.recording import recording_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -145,6 +146,7 @@ class Chaos:
     Attributes:
         steps: What has happened.
         points: The names of the run's points.
+        outlived: The client ids of connections that are older than the run.
 
     Raises:
         ChaosError: An argument is invalid, or there is neither a seed nor steps.
@@ -194,6 +196,8 @@ class Chaos:
         self._holds: list[_Hold] = []
         self._connections: dict[str | None, set[object]] = {}
         self._number = 0
+        self._began_after = recording_of(self._services).last_number
+        self.outlived: set[str] = set()
 
     def start(self) -> None:
         """Begin to misbehave, and to keep what the broker is judged by.
@@ -205,6 +209,7 @@ class Chaos:
             raise ChaosError("this broker is under chaos already")
         facts_of(self._services)
         self._services.chaos = self
+        self._began_after = recording_of(self._services).last_number
         self._is_quiet = False
         faults_of(self._services).advisor = self._advise
 
@@ -238,11 +243,19 @@ class Chaos:
         schedule = self._schedule
         return (schedule.exact, schedule.near, schedule.missed) if isinstance(schedule, StoredSchedule) else (0, 0, 0)
 
+    @property
+    def cluster(self) -> str:
+        """The cluster that the broker pretends to be, in words."""
+        if self._brokers == 1:
+            return "1 broker"
+        config = self._services.core.config
+        replicas, in_sync = (config.integer(key) for key in ("default.replication.factor", "min.insync.replicas"))
+        return f"{self._brokers} brokers, replication factor {replicas}, min.insync.replicas {in_sync}"
+
     def report(self) -> list[str]:
         """Return the run in words: its seed, its steps, and whether clients felt them."""
         source = f"seed {self.seed}, profile {self.profile}" if self.seed is not None else "stored steps"
-        brokers = "1 broker" if self._brokers == 1 else f"{self._brokers} brokers"
-        lines = [f"chaos {VERSION}: {source}, {brokers}", *map(str, self.steps)]
+        lines = [f"chaos {VERSION}: {source}, {self.cluster}", *map(str, self.steps)]
         if self._given is not None:
             exact, near, missed = self.met
             lines.append(f"repeated: {exact} exactly, {near} at a later attempt, {missed} not met")
@@ -267,6 +280,8 @@ class Chaos:
     def _advise(self, context: RequestContext, request: Any, call: Call, entry: RecordedRequest) -> Fault | None:
         """Return the fault that hits a request, or None. See `FaultRegistry.advisor`."""
         self._number += 1
+        if entry.opened_after < self._began_after:
+            self.outlived.add(context.client_id or "a client without an id")
         self._count_down(context)
         is_over = self._is_quiet or self._schedule.is_over
         if request is None or (is_over and not self._watches):
@@ -332,6 +347,8 @@ class Chaos:
                 watch.step.felt = ", ".join(watch.seen)
             watch.left -= 1
             if not watch.left:
+                if not watch.seen and watch.context.api == "Produce" and watch.fault and watch.fault.error:
+                    watch.step.felt = "did not try again"
                 self._watches.remove(watch)
         connections.add(connection)
 

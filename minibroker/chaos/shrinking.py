@@ -23,6 +23,8 @@ REPEATS: Final = 10
 """The runs that tell how often the first and the last steps fail."""
 _DOUBT: Final = 0.05
 """The accepted chance that a candidate is taken for passing although it fails sometimes."""
+_COUNTS: Final = 3
+"""The parts of the time that one count of failures may take: at the start, with the last steps, without any."""
 _LOWEST_SHARE: Final = 0.2
 """Below this share of failing runs, removing steps would take too many runs."""
 _Z: Final = 1.96
@@ -95,6 +97,7 @@ class _Shrinker:
         self._run = run
         self._failure = failure
         self._deadline = monotonic() + deadline_s
+        self._count_s = deadline_s / _COUNTS
         self._tries = 1
         self.result = ShrinkResult(self.steps)
 
@@ -116,9 +119,10 @@ class _Shrinker:
         return trial
 
     def _repeat(self, steps: Sequence[Step]) -> tuple[int, int]:
-        """Return in how many of how many runs the steps fail."""
+        """Return in how many of how many runs the steps fail. At least one run is made, whatever the time."""
         failed = runs = 0
-        while runs < REPEATS and not (runs and self._is_late):
+        end = monotonic() + self._count_s
+        while runs < REPEATS and not (runs and monotonic() >= end):
             failed += self._try(steps) is not None
             runs += 1
         return failed, runs
@@ -212,6 +216,7 @@ def shrink(
         steps: The steps of a failing run.
         run: Runs the program under these steps alone.
         failure: The failure to keep, or None for the first one seen.
-        deadline_s: The time for the search, in seconds. The runs that count failures at its end come on top.
+        deadline_s: The time for the search, in seconds. The runs that count failures at its end come on top, for at
+            most two thirds of this time.
     """
     return _Shrinker(steps, run, failure, deadline_s).shrink()

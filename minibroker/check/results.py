@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from minibroker.cluster.errors import FailedExpectationError
+
 Outcome = Literal["passed", "failed", "inconclusive"]
 _FINDINGS_SHOWN: Final = 5
 
@@ -56,16 +58,14 @@ class CheckResult:
         return tuple(finding for finding in self.findings if finding.certain)
 
     def __str__(self) -> str:
-        lines = [f"{self.check}: {self.outcome}", *self.reasons, *map(str, self.findings[:_FINDINGS_SHOWN])]
+        lines = [str(finding) for finding in self.findings[:_FINDINGS_SHOWN]] or [f"{self.check}: {self.outcome}"]
         if len(self.findings) > _FINDINGS_SHOWN:
             lines.append(f"and {len(self.findings) - _FINDINGS_SHOWN} more")
-        return "\n".join(lines)
+        return "\n".join((*lines, *self.reasons))
 
 
-class CheckFailedError(AssertionError):
+class CheckFailedError(FailedExpectationError):
     """A check has found something, or could not decide. The message shows its result.
-
-    This is an AssertionError, so test runners report a failed test rather than a broken one.
 
     Attributes:
         result: The result.
@@ -74,6 +74,9 @@ class CheckFailedError(AssertionError):
     def __init__(self, result: CheckResult) -> None:
         super().__init__(str(result))
         self.result = result
+
+
+CheckFailedError.__module__ = "minibroker"  # from which users import it
 
 
 def make_result(check: str, findings: list[Finding], reasons: list[str]) -> CheckResult:

@@ -40,14 +40,18 @@ NOT_RUNNING: Final = (
 )
 
 
-class WaitTimeoutError(AssertionError):
-    """An event that a test waited for did not happen in time. The message shows the current state.
+class FailedExpectationError(AssertionError):
+    """Something is not as a test expects it.
 
     This is an AssertionError, so test runners report a failed test rather than a broken one.
     """
 
 
-class UnexpectedRecordError(AssertionError):
+class WaitTimeoutError(FailedExpectationError):
+    """An event that a test waited for did not happen in time. The message shows the current state."""
+
+
+class UnexpectedRecordError(FailedExpectationError):
     """A record exists although a test expected none. The message shows the record."""
 
 
@@ -69,9 +73,7 @@ def is_the_callers(caught: "pytest.ExceptionInfo[BaseException]") -> bool:
     Modules between a test and such an error set this function as their `__tracebackhide__`. pytest then hides the
     modules' lines and shows the line of the test. For any other error pytest shows their lines.
     """
-    return caught.errisinstance(
-        (OperationError, WaitTimeoutError, UnexpectedRecordError, NotRunningError, cluster.ClusterError)
-    )
+    return caught.errisinstance((OperationError, FailedExpectationError, NotRunningError, cluster.ClusterError))
 
 
 ASKED_FROM: Final[ContextVar[tuple[str, int] | None]] = ContextVar("asked_from", default=None)

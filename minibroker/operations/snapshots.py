@@ -185,6 +185,8 @@ async def restore_snapshot(
         with create_staging_directory(core) as new:
             with _lock(source):
                 await aside(partial(_copy_snapshot, source, new, mark, sync=core.durability.is_needed))
+            if services.chaos is not None:
+                services.chaos.restart()
             core.writes.commit()
             try:
                 _prepare_metadata(core, new)

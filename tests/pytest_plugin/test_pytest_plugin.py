@@ -1,51 +1,17 @@
 """The fixtures as users have them, in a separate pytest process with its own tests."""
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.programs import run_program
+from tests.programs import Completed
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
-CLIENT: Final = """
-from confluent_kafka import Consumer, Producer
-
-def produce(kafka, topic, *values):
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
-    for value in values:
-        producer.produce(topic, value)
-    assert producer.flush() == 0
-"""
+Run = Callable[..., Completed]
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
-    """A function that runs pytest over a file, with command line options as arguments.
-
-    Other plugins of this environment would take half of the start-up time. They are disabled, except in tests about
-    them or about the entry point.
-    """
-
-    def start(tests: str, *options: str, ini: str = "", all_plugins: bool = False) -> subprocess.CompletedProcess[str]:
-        (tmp_path / "test_it.py").write_text(CLIENT + tests)
-        (tmp_path / "pytest.ini").write_text(f"[pytest]\n{ini}\n")
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
-        environment = dict(os.environ)
-        if not all_plugins:
-            command += ["-p", "minibroker.pytest_plugin"]
-            environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-        return run_program(command, cwd=tmp_path, env=environment)
-
-    return start
-
-
-def passed(result: subprocess.CompletedProcess[str], number: int) -> None:
+def passed(result: Completed, number: int) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
     assert f"{number} passed" in result.stdout
 

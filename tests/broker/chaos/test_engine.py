@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from minibroker import AsyncBroker, Broker, NotFoundError
 from minibroker.chaos import decisions
 from minibroker.chaos.rows import ROWS, Row
-from minibroker.chaos.steps import ChaosError, Step
+from minibroker.chaos.steps import VERSION, ChaosError, Step
 from tests.patience import PATIENCE_S
 
 COUNT: Final = 20
@@ -161,7 +161,7 @@ def test_a_broker_may_begin_with_chaos() -> None:
     with Broker(topics=["in:2"], chaos="7:network") as broker:
         chaos = broker.chaos()
         assert len(broker.brokers) == 3
-        assert chaos.to_json() == {"chaos": 1, "seed": 7, "profile": "network", "steps": []}
+        assert chaos.to_json() == {"chaos": VERSION, "seed": 7, "profile": "network", "steps": []}
         assert broker.topic_config("in")["min.insync.replicas"] == "2"
         with pytest.raises(ChaosError, match="under chaos already"), broker.chaos(seed=1):
             pass
@@ -170,6 +170,16 @@ def test_a_broker_may_begin_with_chaos() -> None:
         assert chaos.steps == []
     with pytest.raises(ChaosError, match="not a seed"):
         Broker(chaos="network")
+
+
+def test_a_restored_snapshot_begins_the_run_again(broker: Broker) -> None:
+    step = Step("answer-lost", "Produce of 'k0' (a8304246) to in-1 by feeder")
+    with broker.snapshot() as empty, broker.chaos(steps=[step]) as chaos:
+        for _ in range(2):
+            _feed(broker.bootstrap_servers)
+            assert [happened.row for happened in chaos.steps] == ["answer-lost"]
+            broker.restore(empty)
+            assert chaos.steps == []
 
 
 def test_wrong_arguments_are_explained(broker: Broker) -> None:
@@ -195,4 +205,4 @@ def test_an_asynchronous_broker_has_the_same() -> None:
                 await chaos.settle()
             return chaos.report()
 
-    assert asyncio.run(run())[0] == "chaos 1: seed 1, profile default, 1 broker"
+    assert asyncio.run(run())[0] == f"chaos {VERSION}: seed 1, profile default, 1 broker"

@@ -12,7 +12,7 @@ each worker has its own broker.
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from minibroker.broker import Broker
     from minibroker.operations.options import BrokerOptions
+    from minibroker.pytest_plugin.chaos_runs import Run
     from minibroker.security.setup import Security
 
 _JOURNAL: Final = 1000
@@ -35,6 +36,10 @@ _REPEATABLE: Final[dict[str, Any]] = {"action": "append", "default": []}
 _BROKER: Final = pytest.StashKey["Broker"]()
 _STARTED: Final = pytest.StashKey["list[Broker]"]()
 """The brokers started by the test's `kafka_factory`."""
+CHAOS_RUN: Final = pytest.StashKey["Run"]()
+"""The run of a test under chaos that is going on."""
+CHAOS_PROPERTY: Final = "kafka_chaos"
+"""The property of a report that has the counts of a test's runs under chaos."""
 _PACKAGES: Final = frozenset(
     {"minibroker", *(f"minibroker_{room}" for room in ("lab", "protocol", "registry", "storage"))}
 )
@@ -88,12 +93,35 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="NAME:PASSWORD",
         help="a user who may log in (repeatable; ini: kafka_users)",
     )
+    group.addoption(
+        "--kafka-chaos",
+        action="store_true",
+        help="run each test that uses `kafka` under chaos, see docs/chaos.md",
+    )
+    group.addoption("--kafka-chaos-runs", type=int, metavar="N", help="the runs of each test under chaos; default 20")
+    group.addoption(
+        "--kafka-chaos-seed", type=int, metavar="SEED", help="run each test under chaos once, with this seed"
+    )
+    group.addoption(
+        "--kafka-chaos-steps", metavar="FILE", help="run each test under chaos once, with the steps of an earlier run"
+    )
+    group.addoption("--kafka-chaos-profile", metavar="NAME", help="the misbehaviours of each test under chaos")
+    group.addoption(
+        "--kafka-chaos-shrink", action="store_true", help="shrink the steps of each test that fails under chaos"
+    )
+    group.addoption(
+        "--kafka-chaos-shrink-seconds",
+        type=float,
+        default=120.0,
+        metavar="SECONDS",
+        help="the time to shrink the steps of a test; default 120",
+    )
     parser.addini("kafka_security", "security protocol: SSL, SASL_PLAINTEXT or SASL_SSL", default="")
     parser.addini("kafka_users", "users who may log in, NAME:PASSWORD, one per line", type="linelist", default=[])
     parser.addini("kafka_topics", "topics that exist when a test begins, one per line", type="linelist", default=[])
     parser.addini("kafka_config", "broker settings, KEY=VALUE, one per line", type="linelist", default=[])
     parser.addini("kafka_timeout", "the default timeout of methods that wait, in seconds", default="10")
-    parser.addini("kafka_brokers", "the number of brokers", default="1")
+    parser.addini("kafka_brokers", "the number of brokers; default 1, or 3 if a test runs under chaos", default="")
     parser.addini("kafka_registry", "serve a schema registry", type="bool", default=False)
     parser.addini(
         "kafka_keep_schemas", "keep the subjects of the schema registry between tests", type="bool", default=False
@@ -106,13 +134,68 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the mark of tests under chaos, and check the options of chaos."""
+    config.addinivalue_line(
+        "markers",
+        "kafka_chaos(*, runs, profile, only, without, seed, steps): run the test under chaos, see docs/chaos.md",
+    )
+    option = config.option
+    given = (option.kafka_chaos_runs, option.kafka_chaos_profile, option.kafka_chaos_steps)
+    if option.kafka_chaos_shrink or any(value is not None for value in given):
+        _chaos_runs().check_options(config)
+
+
+def _chaos_runs() -> ModuleType:
+    from minibroker.pytest_plugin import chaos_runs  # noqa: PLC0415 - most sessions have no chaos
+
+    return chaos_runs
+
+
+def _is_under_chaos(item: pytest.Item) -> bool:
+    """Return whether the command line or a mark puts a test under chaos."""
+    if "kafka" not in getattr(item, "fixturenames", ()):
+        return False
+    option = item.config.option
+    is_asked = option.kafka_chaos or option.kafka_chaos_seed is not None or option.kafka_chaos_steps is not None
+    return option.kafka_chaos_runs != 0 and (is_asked or item.get_closest_marker("kafka_chaos") is not None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Run a test under chaos several times. Other plugins that repeat tests do not repeat these."""
+    if not _is_under_chaos(item):
+        if any(mark.name == "kafka_chaos" for mark in item.own_markers) and item.config.option.kafka_chaos_runs != 0:
+            item.warn(pytest.PytestWarning("kafka_chaos: nothing misbehaves, as the test does not use `kafka`"))
+        return None
+    return _chaos_runs().run_under_chaos(item, nextitem) or None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Report on the tests that ran under chaos."""
+    tests: dict[str, Any] = {
+        report.nodeid: counts
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        for name, counts in getattr(report, "user_properties", ())
+        if name == CHAOS_PROPERTY
+    }
+    if tests:
+        terminalreporter.section("kafka chaos")
+        for line in _chaos_runs().summarize(tests, is_verbose=terminalreporter.verbosity > 0):
+            terminalreporter.line(line)
+    elif terminalreporter.config.option.kafka_chaos_runs or terminalreporter.config.option.kafka_chaos_shrink:
+        terminalreporter.write_line("no test ran under chaos: add --kafka-chaos, or mark tests with kafka_chaos")
+
+
 @pytest.fixture(scope="session")
 def kafka_session(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """A `minibroker.Broker` that runs until the last test has ended. It is never reset automatically."""
     from minibroker.broker import Broker  # noqa: PLC0415 - loaded when a test uses it
 
     try:
-        broker = Broker(**_read_options(request.config))
+        is_under_chaos = any(map(_is_under_chaos, request.session.items))
+        broker = Broker(**_read_options(request.config, is_under_chaos=is_under_chaos))
         broker.start()
     except (pytest.UsageError, ValueError) as error:
         pytest.fail(f"invalid options of the fixture `kafka`: {error}", pytrace=False)
@@ -124,10 +207,11 @@ def kafka_session(request: pytest.FixtureRequest) -> Iterator[Broker]:
 
 
 @pytest.fixture
-def kafka(kafka_session: Broker, request: pytest.FixtureRequest) -> Broker:
+def kafka(kafka_session: Broker, request: pytest.FixtureRequest) -> Iterator[Broker]:
     """The session's broker in its initial state, without records, groups, transactions and faults.
 
-    If a test has stopped the broker, it is started again on another port.
+    If a test has stopped the broker, it is started again on another port. Under chaos it misbehaves until the test
+    and its other fixtures have ended.
     """
     if kafka_session.is_running:
         kafka_session.reset(
@@ -136,7 +220,9 @@ def kafka(kafka_session: Broker, request: pytest.FixtureRequest) -> Broker:
         )
     else:
         kafka_session.start()
-    return kafka_session
+    run: Run | None = request.node.stash.get(CHAOS_RUN, None)
+    with nullcontext() if run is None else run.on(kafka_session):
+        yield kafka_session
 
 
 @pytest.fixture
@@ -188,7 +274,7 @@ def _shorten(report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
     crash = getattr(report.longrepr, "reprcrash", None)
     if errors is None or crash is None or call.excinfo is None:
         return
-    if call.excinfo.errisinstance((errors.WaitTimeoutError, errors.UnexpectedRecordError, errors.OperationError)):
+    if call.excinfo.errisinstance((errors.FailedExpectationError, errors.OperationError)):
         crash.message = str(call.excinfo.value)
 
 
@@ -211,12 +297,14 @@ def _describe_broker(broker: Broker) -> str:
         return f"cannot be shown: {error}"  # The test may have stopped the broker.
 
 
-def _read_options(config: pytest.Config) -> BrokerOptions:
-    """Return the options of the session's broker.
+def _read_options(config: pytest.Config, *, is_under_chaos: bool) -> BrokerOptions:
+    """Return the options of the session's broker. Under chaos it has more brokers, and keeps facts for checks.
 
     Raises:
         UsageError: a setting is invalid.
     """
+    from minibroker.broker.checked_options import CHAOS_BROKERS, CHAOS_PROPERTIES  # noqa: PLC0415 - the same
+
     settings: dict[str, str] = {}
     for source, lines in (("kafka_config", config.getini("kafka_config")), ("--kafka-set", config.option.kafka_set)):
         for line in lines:
@@ -225,9 +313,14 @@ def _read_options(config: pytest.Config) -> BrokerOptions:
                 raise pytest.UsageError(f"{source}: {line!r} is not KEY=VALUE")
             settings[key.strip()] = value.strip()
     number = config.getini("kafka_brokers") if config.option.kafka_brokers is None else config.option.kafka_brokers
+    if number == "":
+        number = CHAOS_BROKERS if is_under_chaos else 1
     if not str(number).isdigit() or not int(number):
         raise pytest.UsageError(f"kafka_brokers: {number!r} is not a number of brokers")
+    if is_under_chaos and int(number) >= CHAOS_BROKERS:
+        settings = {**CHAOS_PROPERTIES, **settings}
     return {
+        "check": is_under_chaos,
         "config": settings,
         "topics": [*config.getini("kafka_topics"), *config.option.kafka_topic],
         "brokers": int(number),
