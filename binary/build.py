@@ -89,8 +89,11 @@ def _collect(place: Path) -> Path:
         shutil.copy(Path(os.__file__).with_name("LICENSE.txt"), folder / "licenses" / "Python.txt")
     for record in folder.rglob("RECORD"):  # It has the folder of the build.
         record.unlink()
-    for tool in ("minibroker-tools", *TOOLS):
-        (folder / tool).symlink_to("minibroker")
+    for tool in ("minibroker-tools", "kafka-run-class", *TOOLS):
+        if os.name == "nt":  # Links take rights there.
+            shutil.copy(folder / "minibroker.exe", folder / f"{tool}.exe")
+        else:
+            (folder / tool).symlink_to("minibroker")
     return folder
 
 

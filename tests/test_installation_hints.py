@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import sys
 import tomllib
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,7 @@ from binary import pages
 from minibroker_storage import installation_hints
 from minibroker_storage.installation_hints import format_pip_command, missing
 from tests.documented import ROOT
+from tests.programs import run_program
 
 EXTRAS: Final[dict[str, list[str]]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
     "optional-dependencies"
@@ -57,6 +59,13 @@ def test_an_installation_from_a_folder_or_a_wheel_is_repeated_with_the_extra(
     assert missing("fastapi", "control") == (
         f"the package fastapi of the extra minibroker[control] is missing: {format_pip_command('control')}"
     )
+
+
+def test_an_installation_without_a_package_of_the_core_says_so() -> None:
+    hides = "import sys; sys.modules['crc32c'] = None; from minibroker.cli.main import main; sys.exit(main(['serve']))"
+    completed = run_program([sys.executable, "-c", hides], cwd=ROOT)
+    assert (completed.returncode, completed.stdout) == (1, "")
+    assert re.fullmatch(r"minibroker: incomplete installation: .*crc32c.*\n", completed.stderr)
 
 
 def test_nobody_is_told_to_install_a_name_that_others_could_take() -> None:

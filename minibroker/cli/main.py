@@ -73,7 +73,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run(options)
     except (ValueError, OSError) as error:
         print(f"minibroker: {_format_error(error)}", file=sys.stderr)  # noqa: T201 - the user's message
-        return 1
+    except ModuleNotFoundError as error:
+        print(f"minibroker: incomplete installation: {error}", file=sys.stderr)  # noqa: T201 - the same
+    return 1
 
 
 class _Parser(argparse.ArgumentParser):

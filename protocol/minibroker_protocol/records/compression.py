@@ -8,7 +8,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
-from minibroker_protocol.errors import DecompressedSizeError, EncodeError
+from minibroker_protocol.errors import DecompressedSizeError, EncodeError, UnsupportedCodecError
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.records.header import MAGIC_V0, MAGIC_V2, CompressionCodec
 
@@ -31,7 +31,10 @@ _SMALL_DATA_BYTES: Final = 32 * 1024
 
 @cache
 def _load_module(codec: CompressionCodec) -> Any:
-    return import_module(f"minibroker_protocol.records.codecs.{codec.name.lower()}_codec")
+    try:
+        return import_module(f"minibroker_protocol.records.codecs.{codec.name.lower()}_codec")
+    except ModuleNotFoundError as error:
+        raise UnsupportedCodecError(f"this installation lacks {codec.name.lower()}: {error}") from error
 
 
 def compress(

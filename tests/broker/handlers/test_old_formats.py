@@ -1,5 +1,6 @@
 """Produce and Fetch with message formats v0 and v1, for old clients and for topics with these formats."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import PartitionData
 from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.compression import _load_module
 from minibroker_protocol.records.conversion import MAX_PIECE_RECORDS
 from minibroker_protocol.records.header import CompressionCodec, TimestampType, compute_crc
 from minibroker_protocol.records.legacy import build_message_set
@@ -48,6 +50,25 @@ def test_zstd_is_withheld_from_old_consumers(harness: Harness) -> None:
         data = harness.fetch_one(version=version)
         assert data.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         assert bytes_in(data) == b""
+
+
+@pytest.mark.parametrize(
+    ("magic", "codec"),
+    [(2, CompressionCodec.ZSTD), *((magic, codec) for magic in (0, 1, 2) for codec in OLD_CODECS[1:])],
+)
+def test_a_codec_that_the_installation_lacks_is_unsupported(
+    harness: Harness, codec: CompressionCodec, magic: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness.create("t", 1, cleanup_policy="compact")
+    sent = (
+        build_message_set(SAMPLE[:1], magic=magic, codec=codec) if magic < 2 else build_batch(SAMPLE[:1], codec=codec)
+    )
+    monkeypatch.setitem(sys.modules, f"minibroker_protocol.records.codecs.{codec.name.lower()}_codec", None)
+    _load_module.cache_clear()
+    version = 7 if magic == 2 else magic
+    assert harness.produce(sent, version=version).error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    harness.create("s", 1, compression_type=codec.name.lower())
+    assert harness.produce(batch(b"a"), "s").error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
 
 def test_conversion_can_be_forbidden(harness: Harness) -> None:
