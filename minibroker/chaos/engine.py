@@ -209,7 +209,6 @@ class Chaos:
             raise ChaosError("this broker is under chaos already")
         facts_of(self._services)
         self._services.chaos = self
-        self._began_after = recording_of(self._services).last_number
         self._is_quiet = False
         faults_of(self._services).advisor = self._advise
 
@@ -261,6 +260,8 @@ class Chaos:
             lines.append(f"repeated: {exact} exactly, {near} at a later attempt, {missed} not met")
         if not self.is_felt:
             lines.append("not exercised: no client reacted to a misbehaviour")
+        if self.outlived:
+            lines.append(f"connected before the run: {', '.join(sorted(self.outlived))}")
         return lines
 
     def hold(self, held: Held, target: Target, requests: int, limit_ms: int = 200) -> None:

@@ -152,20 +152,22 @@ def _chaos_runs() -> ModuleType:
     return chaos_runs
 
 
-def _is_under_chaos(item: pytest.Item) -> bool:
+def _asks_for_chaos(item: pytest.Item) -> bool:
     """Return whether the command line or a mark puts a test under chaos."""
     if "kafka" not in getattr(item, "fixturenames", ()):
         return False
     option = item.config.option
-    is_asked = option.kafka_chaos or option.kafka_chaos_seed is not None or option.kafka_chaos_steps is not None
-    return option.kafka_chaos_runs != 0 and (is_asked or item.get_closest_marker("kafka_chaos") is not None)
+    is_for_all = option.kafka_chaos or option.kafka_chaos_seed is not None or option.kafka_chaos_steps is not None
+    return is_for_all or item.get_closest_marker("kafka_chaos") is not None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     """Run a test under chaos several times. Other plugins that repeat tests do not repeat these."""
-    if not _is_under_chaos(item):
-        if any(mark.name == "kafka_chaos" for mark in item.own_markers) and item.config.option.kafka_chaos_runs != 0:
+    if item.config.option.kafka_chaos_runs == 0:
+        return None
+    if not _asks_for_chaos(item):
+        if any(mark.name == "kafka_chaos" for mark in item.own_markers):
             item.warn(pytest.PytestWarning("kafka_chaos: nothing misbehaves, as the test does not use `kafka`"))
         return None
     return _chaos_runs().run_under_chaos(item, nextitem) or None
@@ -194,7 +196,7 @@ def kafka_session(request: pytest.FixtureRequest) -> Iterator[Broker]:
     from minibroker.broker import Broker  # noqa: PLC0415 - loaded when a test uses it
 
     try:
-        is_under_chaos = any(map(_is_under_chaos, request.session.items))
+        is_under_chaos = any(map(_asks_for_chaos, request.session.items))
         broker = Broker(**_read_options(request.config, is_under_chaos=is_under_chaos))
         broker.start()
     except (pytest.UsageError, ValueError) as error:

@@ -254,7 +254,9 @@ class _TestRuns:
                 lines += [*self._describe_repetition(run, []), *self._shrink(run, reports)]
             else:
                 lines += self._describe_repetition(run, run.steps)
-                if len(run.steps) > 1:
+                if not run.steps and run.problem is None:
+                    lines.append("nothing had gone wrong in this run: the test fails by itself now and then")
+                elif len(run.steps) > 1:
                     lines.append("find the steps that matter: add --kafka-chaos-shrink")
         alone = self._run_once(Run(), is_last=True)
         if failed is not None and lines:

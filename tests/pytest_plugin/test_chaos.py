@@ -70,12 +70,18 @@ seeds = []
 def test_one(kafka):
     seeds.append(kafka.chaos().to_json())
 
+def test_wrong(kafka):
+    assert False
+
 def test_without_a_broker():
     assert seeds == [{{"chaos": {VERSION}, "seed": 7, "profile": "network", "steps": []}}]
 """
     result = run(tests, "--kafka-chaos-seed=7", "--kafka-chaos-profile=network")
-    assert "2 passed" in result.stdout, result.stdout
+    assert "1 failed, 2 passed" in result.stdout, result.stdout
     assert "test_it.py::test_one: not exercised, no client reacted in 1 runs" in result.stdout
+    assert "run 1 of 1; without chaos the test fails, too\n" in result.stdout
+    assert "nothing had gone wrong in this run: the test fails by itself now and then\n" in result.stdout
+    assert 'pytest --kafka-chaos-seed=7 --kafka-chaos-profile=network "test_it.py::test_wrong"\n' in result.stdout
 
 
 def test_what_showed_something_new_is_changed_and_run_again(run: Run) -> None:
@@ -118,6 +124,7 @@ def test_not_under_chaos(kafka, producer):
     result = run(tests, "--kafka-chaos")
     assert "2 passed, 1 error" in result.stdout, result.stdout
     assert "clients outlived the reset before this run: old. " in result.stdout
+    assert "\nconnected before the run: old\n" in result.stdout
     assert re.search("^run [12] of 20; without chaos the test passes$", result.stdout, re.MULTILINE)
 
 
@@ -214,6 +221,22 @@ def test_marks_that_cannot_be(run: Run, tmp_path: Path) -> None:
     assert f"{len(complaints)} errors" in result.stdout
     assert [complaint for complaint in complaints.values() if complaint not in result.stdout] == []
     assert "chaos_runs.py" not in result.stdout
+
+
+def test_no_runs_are_a_single_run_on_the_same_cluster_without_chaos(run: Run) -> None:
+    tests = """
+import pytest
+
+@pytest.mark.kafka_chaos
+def test_it(kafka):
+    assert len(kafka.brokers) == 3
+    assert kafka.services.facts is not None
+    with pytest.raises(ValueError, match="there is no chaos"):
+        kafka.chaos().report()
+"""
+    result = run(tests, "--kafka-chaos-runs=0")
+    assert "1 passed" in result.stdout, result.stdout
+    assert "kafka chaos" not in result.stdout
 
 
 def test_options_without_a_test_under_chaos_are_noticed(run: Run) -> None:
