@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (e1e4b5c7b91372de): change that. DO NOT EDIT.
+// Made by `make clients`, from the OpenAPI document (c82e14da5dde1445): change that. DO NOT EDIT.
 
 package minibroker
 
@@ -173,6 +173,7 @@ type JournalEntry struct {
 	BytesIn    int      `json:"bytes_in"`
 	BytesOut   int      `json:"bytes_out"`
 	Fault      *Fault   `json:"fault"`
+	Chaos      *string  `json:"chaos"`
 	Failure    *string  `json:"failure"`
 	// The records of a small request and its response, decoded, if the broker has schemas.
 	Records []DecodedPair `json:"records"`

@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (a4c27b07bba7f04e): change that.
+// Made by `make clients`, from the OpenAPI document (5b6426656511c377): change that.
 import type { ConsumedRecord, Fault } from "./index.js";
 
 /** An assigned partition. */
@@ -172,6 +172,7 @@ export interface JournalEntry {
   bytes_in: number;
   bytes_out: number;
   fault: Fault | null;
+  chaos: string | null;
   failure: string | null;
   /** The records of a small request and its response, decoded, if the broker has schemas. */
   records?: DecodedPair[];

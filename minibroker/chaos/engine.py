@@ -310,6 +310,8 @@ class Chaos:
                     self._happened.update(names)
                     done = replace(step, attempt=occasion.point.attempt, number=entry.number or self._number)
                     self.steps.append(done)
+                    entry.chaos = done
+                    self._services.core.hooks.misbehaved(str(done))
                     if fault is None and self._services.facts is not None:
                         self._services.facts.add_step(f"{done.row} at {done.point}")
                     known = frozenset(self._connections[context.client_id])

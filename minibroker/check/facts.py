@@ -67,6 +67,7 @@ class Facts:
         hooks.topics_deleted.subscribe(self._on_topics_deleted)
         hooks.leader_moved.subscribe(self._on_leader_moved)
         hooks.fault_hit.subscribe(self._on_fault)
+        hooks.misbehaved.subscribe(self.add_step)
         faults_of(services).add_observer(self.observe)
         self.forget()
 

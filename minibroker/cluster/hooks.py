@@ -49,7 +49,7 @@ class Hooks:
         check_broker: The brokers' configuration is about to change to the argument. Subscribers may raise
             ConfigError.
         config_changed: The configuration of resources of this type has changed.
-        fault_hit: See `FaultHit`.
+        fault_hit: See `FaultHit`. A fault of chaos is a step instead.
         leader_moved: The partition has a new leader, or has lost its leader.
         log_cleaned: The log of a partition was compacted. The arguments are the partition and the previous shape of
             the log.
@@ -57,6 +57,7 @@ class Hooks:
             and the number of segments.
         marker_written: A transaction marker was written. The arguments are (topic, partition), the producer id, and
             whether the transaction was committed.
+        misbehaved: Chaos has taken a step, which the argument describes.
         records_deleted: DeleteRecords moved a log start offset. The arguments are the partition and the previous
             shape of the log.
         topics_deleted: The topics with these names were deleted.
@@ -70,5 +71,6 @@ class Hooks:
         self.log_cleaned: Hook[[Partition, LogShape]] = Hook()
         self.log_shortened: Hook[[Partition, LogShape, int]] = Hook()
         self.marker_written: Hook[[tuple[str, int], int, bool]] = Hook()
+        self.misbehaved: Hook[[str]] = Hook()
         self.records_deleted: Hook[[Partition, LogShape]] = Hook()
         self.topics_deleted: Hook[[Collection[str]]] = Hook()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.server.inspection.exchanges import Kind
+from minibroker.server.inspection.journal import Entry
 from minibroker.server.inspection.message_json import SECRETS, is_password
 from minibroker_lab.page.events import fault_text
 from minibroker_lab.page.follow.links import record_sets
@@ -40,6 +41,7 @@ def exchange_json(rows: Rows, exchange: Exchange, schemas: PageSchemas | None) -
     content["versions"] = list(versions)
     fault = rows.fault_of(exchange)
     content["fault"] = None if fault is None else fault_text(fault)
+    content["chaos"] = str(exchange.chaos) if isinstance(exchange, Entry) and exchange.chaos is not None else None
     content["records"] = sets
     content["response"] = None
     content["replaced"] = exchange.replaced or {}

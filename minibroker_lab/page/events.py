@@ -1,4 +1,4 @@
-"""Events of a broker that are not requests: leader changes, injected faults, compaction, retention and deletion."""
+"""Events of a broker that are not requests: leader changes, faults, chaos, compaction, retention and deletion."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class BrokerEvent(NamedTuple):
     Attributes:
         number: Sequence number, starting at 1.
         time_ms: Time by the broker's clock, in milliseconds since the epoch.
-        kind: "leader", "fault", "cleaning", "retention" or "deletion".
+        kind: "leader", "fault", "chaos", "cleaning", "retention" or "deletion".
         topic: The name of the affected topic, or "".
         partition: The index of the affected partition, or -1.
         text: A sentence that describes the event.
@@ -63,6 +63,7 @@ class Events:
         core.hooks.leader_moved.subscribe(self._leader_moved)
         core.hooks.log_cleaned.subscribe(self._log_cleaned)
         core.hooks.log_shortened.subscribe(self._log_shortened)
+        core.hooks.misbehaved.subscribe(self._misbehaved)
         core.hooks.records_deleted.subscribe(self._records_deleted)
 
     def all(self) -> list[BrokerEvent]:
@@ -86,6 +87,9 @@ class Events:
     def _fault_hit(self, hit: FaultHit) -> None:
         client = hit.client_id or "a client without an id"
         self._add("fault", None, f"A fault has hit {hit.api} of {client}: {fault_text(dict(hit.fields()))}.")
+
+    def _misbehaved(self, step: str) -> None:
+        self._add("chaos", None, f"Chaos: {step}.")
 
     def _leader_moved(self, partition: Partition) -> None:
         leader = None if partition.leader is None else partition.leader.id

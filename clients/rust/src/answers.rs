@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (998d576a353de9ff): change that.
+// Made by `make clients`, from the OpenAPI document (c08933b10ab77d6d): change that.
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -206,6 +206,7 @@ pub struct JournalEntry {
     pub bytes_in: u64,
     pub bytes_out: u64,
     pub fault: Option<Fault>,
+    pub chaos: Option<String>,
     pub failure: Option<String>,
     /// The records of a small request and its response, decoded, if the broker has schemas.
     #[serde(default)]

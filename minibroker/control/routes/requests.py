@@ -60,6 +60,7 @@ class JournalEntry(ResponseBody):
     bytes_in: UInt64
     bytes_out: UInt64
     fault: Any = Field(description="The fields of the fault that hit the request, or null.")
+    chaos: str | None = Field(description="The step of chaos at the request, or null.")
     failure: str | None = Field(description="Why the request closed the connection.")
     records: list[DecodedPair] = Field(
         default=[], description="The records of a small request and its response, decoded, if the broker has schemas."

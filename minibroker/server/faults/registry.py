@@ -198,7 +198,8 @@ class FaultRegistry:
         shown_fault = entry.fault = fault or matched.all[0]
         for hitting in matched.all:
             hitting.record_hit(entry)
-        self._services.core.hooks.fault_hit(FaultHit(endpoint.api, call.client_id, shown_fault.to_json))
+        if entry.chaos is None:
+            self._services.core.hooks.fault_hit(FaultHit(endpoint.api, call.client_id, shown_fault.to_json))
         action = None if fault is None else fault.action
         is_lost = fault is not None and (action in {"black_hole", "late"} or "before" in {fault.drop, fault.disconnect})
         if fault is not None and fault.late is not None:

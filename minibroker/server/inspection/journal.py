@@ -59,11 +59,13 @@ class Entry(Exchange):
         bytes_in: The size of the request, with the length field.
         bytes_out: The size of the response with the length field, or 0 if none was sent.
         fault: The fault that hit the request.
+        chaos: The step of chaos at the request.
         failure: The reason why the request closed the connection, or None.
     """
 
     origin: BrokerConnection  # pyright: ignore[reportIncompatibleVariableOverride]  # every entry has this type
     fault: Any = None  # The type is Fault, which belongs to a higher layer and cannot be imported here.
+    chaos: Any = None  # The type is Step, for the same reason.
     _endpoint: Any = None  # The type is Endpoint, which belongs to a higher layer and cannot be imported here.
     client_id: str | None = None
     _request_form: Any = None
@@ -188,6 +190,7 @@ class Entry(Exchange):
             "bytesIn": self.bytes_in,
             "bytesOut": self.bytes_out,
             "fault": None if self.fault is None else self.fault.to_json(),
+            "chaos": None if self.chaos is None else str(self.chaos),
             "failure": self.failure,
         }
 

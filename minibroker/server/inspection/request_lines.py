@@ -30,6 +30,8 @@ def line_of(entry: Entry) -> str:
 
 def _format_outcome(entry: Entry) -> str:
     parts: list[str] = []
+    if entry.chaos is not None:
+        parts.append(f"chaos {entry.chaos.row}")
     if entry.fault is not None:
         parts.append(f"fault {entry.fault.to_json()}")
     if entry.failure is not None:

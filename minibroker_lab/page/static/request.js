@@ -30,6 +30,7 @@ export function RequestView({ number: asked, query }) {
     <dl class="facts">
       <${Fact} name="Outcome"><span class=${`badge ${data.state}`}>${data.outcome}</span><//>
       ${data.fault && html`<${Fact} name="Hit by a fault"><code>${data.fault}</code><//>`}
+      ${data.chaos && html`<${Fact} name="Chaos">${data.chaos}<//>`}
       ${data.about && html`<${Fact} name="About">${data.about}<//>`}
       <${Fact} name="Client">${data.client_id ?? "no client id"} <span class="muted">${data.client}</span><//>
       <${Fact} name="Broker">${data.broker}<//>

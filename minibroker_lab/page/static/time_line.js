@@ -6,7 +6,7 @@ import { count, dayAndTime, go, html, Notice, number, useData, useEffect, useSta
 const WIDTH = 1000;
 const GRAPH = 70;
 const FAMILIES = ["produce", "fetch", "groups", "other"];
-const LANES = [["rebalance", "Rebalances"], ["leader", "Elections"], ["fault", "Faults"], ["cleaning", "Cleanings"], ["retention", "Retention"], ["deletion", "DeleteRecords"]];
+const LANES = [["rebalance", "Rebalances"], ["leader", "Elections"], ["fault", "Faults"], ["chaos", "Chaos"], ["cleaning", "Cleanings"], ["retention", "Retention"], ["deletion", "DeleteRecords"]];
 const LANE = 18;
 const PAUSE_MS = 150; // Fetch only when the scrubber rests.
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -11,6 +12,9 @@ from minibroker import AsyncBroker, Broker, NotFoundError
 from minibroker.chaos import decisions
 from minibroker.chaos.rows import ROWS, Row
 from minibroker.chaos.steps import VERSION, ChaosError, Step
+from minibroker.check.fact_types import Step as StepFact
+from minibroker.check.facts import facts_of
+from minibroker_lab.page.events import Events
 from tests.patience import PATIENCE_S
 
 COUNT: Final = 20
@@ -155,6 +159,26 @@ def test_a_lost_answer_is_felt_and_the_record_is_there_once(broker: Broker) -> N
     assert chaos.met == (1, 0, 1)
     assert any(line.endswith("1 not met") for line in chaos.report())
     assert len(_values(broker, "in")) == COUNT
+
+
+@pytest.mark.parametrize("row", ["answer-late", "leader-moved"])
+def test_the_journal_the_time_line_and_checks_name_each_step(row: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decisions, "_RATES", (50, 50))
+    monkeypatch.setattr(decisions, "_ON", 1)
+    events = Events()
+    with Broker(topics=["in:2"], journal=True, **_CLUSTER) as broker:
+        events.watch(broker.services.core)
+        with broker.chaos(seed=3, only=[row]) as chaos:
+            _feed(broker.bootstrap_servers)
+        steps = [str(replace(step, felt="nothing")) for step in chaos.steps]
+        assert [f"Chaos: {step}." for step in steps] == [event.text for event in events.all() if event.kind == "chaos"]
+        noted = [fact.text for fact in facts_of(broker.services).of(StepFact) if fact.text.startswith("request ")]
+        assert noted == steps
+        entries = [entry for entry in broker.requests if entry.chaos is not None]
+        assert [entry.to_json()["chaos"] for entry in entries] == [str(step) for step in chaos.steps]
+        assert all(f"chaos {entry.chaos.row}" in str(entry) for entry in entries)
+        assert {step.row for step in chaos.steps} == {row}
+        assert not [event for event in events.all() if event.kind == "fault"]
 
 
 def test_a_broker_may_begin_with_chaos() -> None:

@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (a2a7ac88f8273784): change that.
+// Made by `make clients`, from the OpenAPI document (6d0a261aeca6fc86): change that.
 package minibroker.control;
 
 import java.util.List;
@@ -234,6 +234,7 @@ public final class Answers {
         long bytesIn,
         long bytesOut,
         Map<String, Object> fault,
+        String chaos,
         String failure,
         List<DecodedPair> records) {}
 
