@@ -12,10 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, cast
+
+import pytest
 
 from minibroker import Broker, CheckFailedError
-from minibroker.chaos.steps import Step
+from minibroker.chaos.steps import VERSION, Step
 from tests.chaos.catalogue import APPS, BY_NAME, App
 from tests.chaos.driver import BATCHES, CONFIG, TOPICS, Run, say
 
@@ -108,6 +110,15 @@ def search(app: App, seeds: Sequence[int], *, fixed: bool, seconds: float, profi
             if (verdicts[seed].failures and not fixed) or time.monotonic() > end:
                 break
     return verdicts
+
+
+def remaining(cache: pytest.Cache, name: str, count: int) -> Iterator[int]:
+    """Yield the seeds that a long test has left: all of them, unless its last run was stopped."""
+    place = f"chaos/{VERSION}/{name}"
+    for seed in range(cast("int", cache.get(place, 0)), count):
+        yield seed
+        cache.set(place, seed + 1)
+    cache.set(place, 0)
 
 
 def main() -> int:

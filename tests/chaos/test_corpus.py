@@ -4,10 +4,9 @@ from typing import Final
 
 import pytest
 
-from minibroker.chaos.steps import VERSION
 from tests.chaos.catalogue import APPS, BY_NAME, App
 from tests.chaos.driver import drive
-from tests.chaos.search import search, subject
+from tests.chaos.search import remaining, search, subject
 
 _TWIN_RUNS: Final = 300
 _QUICK: Final = (
@@ -42,14 +41,10 @@ def test_a_seed_finds_the_bug(app: App) -> None:
 @pytest.mark.torture
 @every_app
 def test_no_seed_accuses_the_twin(app: App, cache: pytest.Cache) -> None:
-    """Run the twin under 300 seeds. A run that was stopped continues where it was."""
-    place = f"chaos/{VERSION}/{app.name.replace(':', '/')}"
     with subject(app, fixed=True) as twin:
-        for seed in range(cache.get(place, 0), _TWIN_RUNS):
+        for seed in remaining(cache, app.name.replace(":", "/"), _TWIN_RUNS):
             verdict = twin.run(seed=seed, profile=app.profile)
             assert verdict.failures == (), verdict.text
-            cache.set(place, seed + 1)
-    cache.set(place, 0)
 
 
 @pytest.mark.toolchain
