@@ -130,7 +130,14 @@ def java_packages() -> Path:
 def java_classes() -> Path:
     """The classes of the client for Java."""
     sources = _java_sources()
-    return toolchains.build(toolchains.place("control-java", sources), lambda made: compile_java(sources, made))
+    resources = FOLDER / "java/src/main/resources"
+    files = [path for path in resources.rglob("*") if path.is_file()]
+
+    def make(made: Path) -> None:
+        compile_java(sources, made)
+        shutil.copytree(resources, made, dirs_exist_ok=True)
+
+    return toolchains.build(toolchains.place("control-java", [*sources, *files]), make)
 
 
 def compile_java(sources: Sequence[Path], made: Path, *folders: Path) -> None:

@@ -8,7 +8,7 @@ import org.junit.jupiter.api.TestTemplate;
 
 /**
  * A test that runs under chaos from seed after seed, each time after a reset. It takes the place of {@code @Test} in a
- * class with a {@link MinibrokerExtension}.
+ * class with {@link MinibrokerTest}.
  *
  * <p>The system property {@code minibroker.chaos.seed} runs one seed.
  */

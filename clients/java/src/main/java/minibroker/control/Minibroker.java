@@ -13,7 +13,7 @@ import java.util.concurrent.TimeoutException;
 import java.util.function.Consumer;
 
 /**
- * A `minibroker serve` started by this JVM. It requires the extra control.
+ * A `minibroker serve` started by this JVM.
  *
  * <p>The broker ends with `close`. It also ends with the JVM in every case, since its stdin is a pipe held by the JVM.
  */
@@ -37,18 +37,16 @@ public final class Minibroker implements AutoCloseable {
 
     /** The options of a broker to start on free ports. */
     public static final class Options {
-        private List<String> command;
+        private List<String> command = List.of();
         private final List<String> arguments = new ArrayList<>();
         private String token;
         private Consumer<String> stderr = System.err::println;
 
-        private Options() {
-            String program = System.getenv("MINIBROKER_COMMAND");
-            command = List.of(program == null || program.isEmpty() ? "minibroker" : program);
-        }
+        private Options() {}
 
         /**
-         * Sets the program and its first arguments. The default is MINIBROKER_COMMAND, or else minibroker on the PATH.
+         * Sets the program and its first arguments. The default is MINIBROKER_COMMAND, MINIBROKER_BINARY (a program or an
+         * archive of a release), the program in the class path, or else minibroker on the PATH.
          */
         public Options command(String... command) {
             this.command = List.of(command);
@@ -133,7 +131,8 @@ public final class Minibroker implements AutoCloseable {
     }
 
     private static Minibroker start(Options options) {
-        List<String> command = new ArrayList<>(options.command);
+        Program program = new Program(System.getenv());
+        List<String> command = new ArrayList<>(options.command.isEmpty() ? List.of(program.find()) : options.command);
         command.addAll(List.of("serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--stop-with-stdin"));
         command.addAll(options.arguments);
         ProcessBuilder builder = new ProcessBuilder(command);
@@ -144,16 +143,17 @@ public final class Minibroker implements AutoCloseable {
         try {
             process = builder.start();
         } catch (IOException error) {
-            String hint = "; install it with its extra control, or name it in MINIBROKER_COMMAND";
-            throw new UncheckedIOException("minibroker: it does not start: " + error.getMessage() + hint, error);
+            throw new UncheckedIOException("minibroker: it does not start: " + error.getMessage()
+                + "; add minibroker:minibroker-binary:" + Program.VERSION + ":" + Program.platform()
+                + " to the dependencies, or set MINIBROKER_BINARY" + program.cacheHint(command.get(0)), error);
         }
         StringBuffer errors = new StringBuffer();
         CompletableFuture<String> ready = new CompletableFuture<>();
-        Thread reports = reader(process.errorReader(StandardCharsets.UTF_8), line -> {
+        Thread reports = reader(process, process.errorReader(StandardCharsets.UTF_8), line -> {
             errors.append(line).append('\n').delete(0, Math.max(0, errors.length() - KEPT_ERRORS));
             options.stderr.accept(line);
         }, () -> {});
-        reader(process.inputReader(StandardCharsets.UTF_8), line -> {
+        reader(process, process.inputReader(StandardCharsets.UTF_8), line -> {
             if (line.startsWith(READY)) {
                 ready.complete(line);
             }
@@ -163,9 +163,17 @@ public final class Minibroker implements AutoCloseable {
             process.destroyForcibly();
             String reason = line == null ? "has not become ready in " + START_SECONDS + " s" : "has ended before it was ready";
             throw new IllegalStateException(
-                "minibroker: " + String.join(" ", command) + " " + reason + "\n" + ended(reports, errors));
+                "minibroker: " + String.join(" ", command) + " " + reason + program.cacheHint(command.get(0)) + "\n"
+                    + ended(reports, errors));
         }
-        return new Minibroker(process, line, new ControlClient(word("control", line), options.token));
+        Minibroker broker = new Minibroker(process, line, new ControlClient(word("control", line), options.token));
+        String version = broker.control.about().version();
+        if (!version.equals(Program.VERSION)) {
+            broker.close();
+            throw new IllegalStateException("minibroker: " + command.get(0) + " is version " + version
+                + ", and this client is for " + Program.VERSION);
+        }
+        return broker;
     }
 
     /** Returns the line, which is empty if the broker has ended, or null after a timeout. */
@@ -192,7 +200,8 @@ public final class Minibroker implements AutoCloseable {
         return errors.toString().strip();
     }
 
-    private static Thread reader(BufferedReader lines, Consumer<String> take, Runnable end) {
+    /** Starts a thread that reads lines. It holds the process, whose stdin would be closed with the last reference. */
+    private static Thread reader(Process process, BufferedReader lines, Consumer<String> take, Runnable end) {
         Thread thread = new Thread(() -> {
             try (lines) {
                 lines.lines().forEach(take);
@@ -200,6 +209,7 @@ public final class Minibroker implements AutoCloseable {
                 // The broker has ended.
             }
             end.run();
+            process.isAlive();
         }, "minibroker-output");
         thread.setDaemon(true);
         thread.start();

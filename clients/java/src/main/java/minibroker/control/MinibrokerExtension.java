@@ -2,6 +2,8 @@ package minibroker.control;
 
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.LongStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.extension.AfterTestExecutionCallback;
@@ -10,60 +12,60 @@ import org.junit.jupiter.api.extension.BeforeEachCallback;
 import org.junit.jupiter.api.extension.BeforeTestExecutionCallback;
 import org.junit.jupiter.api.extension.Extension;
 import org.junit.jupiter.api.extension.ExtensionContext;
+import org.junit.jupiter.api.extension.ParameterContext;
+import org.junit.jupiter.api.extension.ParameterResolver;
 import org.junit.jupiter.api.extension.TestTemplateInvocationContext;
 import org.junit.jupiter.api.extension.TestTemplateInvocationContextProvider;
+import org.junit.platform.commons.support.AnnotationSupport;
 
-/**
- * A JUnit 5 extension that starts a broker when it is first needed, and stops it after the last test of the run.
- *
- * <p>Keep it in a static field with {@code @RegisterExtension}. Classes that share the field share the broker.
- */
-public final class MinibrokerExtension
-        implements BeforeAllCallback, BeforeEachCallback, TestTemplateInvocationContextProvider {
-    private final Minibroker.Options options;
-    private boolean resets;
-    private Minibroker broker;
+/** The extension of {@link MinibrokerTest}. */
+final class MinibrokerExtension
+        implements BeforeAllCallback, BeforeEachCallback, ParameterResolver, TestTemplateInvocationContextProvider {
+    private static final Map<MinibrokerTest, Minibroker> BROKERS = new ConcurrentHashMap<>();
 
-    private MinibrokerExtension(Minibroker.Options options) {
-        this.options = options;
+    /** Returns the annotation of a class or of one that encloses it. */
+    static Optional<MinibrokerTest> find(Class<?> type) {
+        return type == null ? Optional.empty()
+            : AnnotationSupport.findAnnotation(type, MinibrokerTest.class).or(() -> find(type.getEnclosingClass()));
     }
 
-    /** Returns an extension for a broker with these options. */
-    public static MinibrokerExtension of(Minibroker.Options options) {
-        return new MinibrokerExtension(options);
+    /** Returns the broker of an annotation, which is started if it has none. */
+    static Minibroker broker(MinibrokerTest test) {
+        return BROKERS.computeIfAbsent(test, key -> {
+            Minibroker.Options options = Minibroker.options().arguments(key.arguments());
+            for (String topic : key.topics()) {
+                options.topic(topic);
+            }
+            return options.start();
+        });
     }
 
-    /** Resets the broker before each test. Only the topics of the start exist then, without records. */
-    public MinibrokerExtension resetBeforeEach() {
-        resets = true;
-        return this;
-    }
-
-    public String bootstrapServers() {
-        return broker().bootstrapServers();
-    }
-
-    /** Returns the address of the schema registry, or null without {@link Minibroker.Options#registry}. */
-    public String registryUrl() {
-        return broker().registryUrl();
-    }
-
-    public ControlClient control() {
-        return broker().control();
+    private static Minibroker broker(ExtensionContext context) {
+        return broker(find(context.getRequiredTestClass()).orElseThrow());
     }
 
     @Override
     public void beforeAll(ExtensionContext context) {
-        Minibroker started = broker();
-        context.getRoot().getStore(ExtensionContext.Namespace.create(MinibrokerExtension.class, this)).getOrComputeIfAbsent(
-            "end", key -> (ExtensionContext.Store.CloseableResource) started::close);
+        broker(context);
     }
 
     @Override
     public void beforeEach(ExtensionContext context) {
-        if (resets || supportsTestTemplate(context)) {
-            control().reset();
+        if (find(context.getRequiredTestClass()).orElseThrow().reset() || supportsTestTemplate(context)) {
+            broker(context).control().reset();
         }
+    }
+
+    @Override
+    public boolean supportsParameter(ParameterContext parameter, ExtensionContext context) {
+        Class<?> type = parameter.getParameter().getType();
+        return type == Minibroker.class || type == ControlClient.class;
+    }
+
+    @Override
+    public Object resolveParameter(ParameterContext parameter, ExtensionContext context) {
+        Minibroker broker = broker(context);
+        return parameter.getParameter().getType() == Minibroker.class ? broker : broker.control();
     }
 
     @Override
@@ -80,16 +82,8 @@ public final class MinibrokerExtension
     }
 
     /** One run of a test under chaos. A failure gets the report as a suppressed exception. */
-    private final class ChaosRun
+    private record ChaosRun(KafkaChaos chaos, long seed)
             implements TestTemplateInvocationContext, BeforeTestExecutionCallback, AfterTestExecutionCallback {
-        private final KafkaChaos chaos;
-        private final long seed;
-
-        ChaosRun(KafkaChaos chaos, long seed) {
-            this.chaos = chaos;
-            this.seed = seed;
-        }
-
         @Override
         public String getDisplayName(int index) {
             return "chaos from seed " + seed;
@@ -102,24 +96,17 @@ public final class MinibrokerExtension
 
         @Override
         public void beforeTestExecution(ExtensionContext context) {
-            control().startChaos(Map.of(
-                    "seed", seed,
-                    "profile", chaos.profile(),
-                    "only", List.of(chaos.only()),
-                    "without", List.of(chaos.without())));
+            broker(context).control().startChaos(Map.of(
+                "seed", seed,
+                "profile", chaos.profile(),
+                "only", List.of(chaos.only()),
+                "without", List.of(chaos.without())));
         }
 
         @Override
         public void afterTestExecution(ExtensionContext context) {
-            String report = String.join(System.lineSeparator(), control().stopChaos().report());
+            String report = String.join(System.lineSeparator(), broker(context).control().stopChaos().report());
             context.getExecutionException().ifPresent(failure -> failure.addSuppressed(new AssertionError(report)));
         }
-    }
-
-    private synchronized Minibroker broker() {
-        if (broker == null) {
-            broker = options.start();
-        }
-        return broker;
     }
 }

@@ -23,8 +23,9 @@ import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -33,12 +34,20 @@ class ControlClientTest {
         "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer";
     private static final Duration LONG = Duration.ofSeconds(20);
 
-    @RegisterExtension
-    static final MinibrokerExtension BROKER = MinibrokerExtension.of(
-        Minibroker.options().topic("given:2").brokers(2).registry().token("secret").arguments("--journal", "--set", AUTHORIZER))
-        .resetBeforeEach();
+    private static final Minibroker BROKER = Minibroker.options().topic("given:2").brokers(2).registry().token("secret")
+        .arguments("--journal", "--set", AUTHORIZER).start();
 
     private final ControlClient control = BROKER.control();
+
+    @BeforeEach
+    void reset() {
+        control.reset();
+    }
+
+    @AfterAll
+    static void close() {
+        BROKER.close();
+    }
 
     private static void assertFails(String code, Executable call) {
         assertEquals(code, assertThrows(ControlException.class, call).code());
@@ -285,7 +294,7 @@ class ControlClientTest {
         String message = assertThrows(IllegalStateException.class, wrong::start).getMessage();
         assertTrue(message.contains("has ended before it was ready\nminibroker: topic 'a': Number of part"), message);
         Minibroker.Options missing = Minibroker.options().command("no-such-program");
-        assertTrue(assertThrows(UncheckedIOException.class, missing::start).getMessage().contains("MINIBROKER_COMMAND"));
+        assertTrue(assertThrows(UncheckedIOException.class, missing::start).getMessage().contains("MINIBROKER_BINARY"));
     }
 
     @Test

@@ -1,0 +1,38 @@
+package minibroker.control;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertSame;
+
+import java.util.List;
+import org.junit.jupiter.api.Nested;
+import org.junit.jupiter.api.RepeatedTest;
+import org.junit.jupiter.api.Test;
+
+@MinibrokerTest(topics = {"orders:3", "invoices"}, arguments = {"--brokers", "2"}, reset = true)
+class MinibrokerExtensionTest {
+    private final Minibroker broker;
+
+    MinibrokerExtensionTest(Minibroker broker) {
+        this.broker = broker;
+    }
+
+    private static List<String> topics(ControlClient control) {
+        return control.listTopics(null, 10).topics().stream().map(topic -> topic.name() + ":" + topic.partitions()).toList();
+    }
+
+    @RepeatedTest(2)
+    void eachTestHasTheTopicsOfTheAnnotationAlone(ControlClient control) {
+        assertEquals(List.of("invoices:1", "orders:3"), topics(control));
+        assertEquals(2, broker.bootstrapServers().split(",").length);
+        control.createTopic(NewTopic.named("of-one-test"));
+    }
+
+    @Nested
+    class Inner {
+        @Test
+        void anInnerClassHasTheBrokerOfTheOuterOne(Minibroker inner) {
+            assertSame(broker, inner);
+            assertEquals(List.of("invoices:1", "orders:3"), topics(inner.control()));
+        }
+    }
+}
