@@ -37,6 +37,8 @@ RUN_ELSEWHERE: Final = {
     "docs/test-go.md": "tests/clients/test_language_pages.py",
     "docs/test-jest.md": "tests/clients/test_language_pages.py",
     "docs/test-junit.md": "tests/clients/test_language_pages.py",
+    "docs/test-micronaut.md": "tests/clients/test_java_projects.py",
+    "docs/test-quarkus.md": "tests/clients/test_java_projects.py",
     "docs/test-rust.md": "tests/clients/test_language_pages.py",
     "docs/test-spring.md": "tests/clients/test_language_pages.py",
     "docs/test-vitest.md": "tests/clients/test_language_pages.py",

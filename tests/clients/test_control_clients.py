@@ -126,7 +126,7 @@ def test_a_client_can_be_released_beside_the_broker(language: str) -> None:
     ("language", "file", "name"),
     [
         ("go", "go.mod", "module example.com/minibroker\n"),
-        ("java", "pom.xml", "<groupId>minibroker</groupId>\n  <artifactId>minibroker-control</artifactId>"),
+        ("java", "pom.xml", "<groupId>minibroker</groupId>\n  <artifactId>minibroker-junit5</artifactId>"),
         ("node", "package.json", '"name": "minibroker"'),
         ("rust", "Cargo.toml", 'name = "minibroker"'),
     ],
@@ -135,7 +135,7 @@ def test_the_readme_and_the_control_plane_s_page_name_a_client_as_its_release_do
     language: str, file: str, name: str
 ) -> None:
     assert name in (FOLDER / language / file).read_text()
-    published = {"go": "`example.com/minibroker`", "java": "`minibroker:minibroker-control`"}
+    published = {"go": "`example.com/minibroker`", "java": "`minibroker:minibroker-junit5`"}
     for page in (FOLDER / language / "README.md", ROOT / "docs/control-plane.md"):
         assert published.get(language, "`minibroker`") in page.read_text()
 
