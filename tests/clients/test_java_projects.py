@@ -75,7 +75,7 @@ def run(project: Path, repository: Path, pom: str, goal: str = "test") -> str:
 
 
 def write_sources(page: str, project: Path) -> None:
-    """Write the files of a page into Maven's folders: the application into that of sources, the rest into that of tests."""
+    """Write the files of a page into Maven's folders: the application into that of sources, others into the tests'."""
     for path in write_files(page, project / "files"):
         kind = "main" if path.stem == "Shop" else "test"
         folder = project / "src" / kind / ("kotlin" if path.suffix == ".kt" else "java") / path.parent.name
