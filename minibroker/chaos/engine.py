@@ -12,6 +12,7 @@ from minibroker.chaos.points import Points
 from minibroker.chaos.rows import ROWS, Row, rows_of
 from minibroker.chaos.steps import DEFAULT_PROFILE, VERSION, ChaosError, Step
 from minibroker.check.facts import facts_of
+from minibroker.check.invariants import find_broker_violations
 from minibroker.server.faults.registry import faults_of
 from minibroker.server.inspection.recording import recording_of
 
@@ -145,6 +146,7 @@ class Chaos:
 
     Attributes:
         steps: What has happened.
+        violations: What the broker did wrong by the time of the last `settle`. It voids the run.
         points: The names of the run's points.
         outlived: The client ids of connections that are older than the run.
 
@@ -182,6 +184,7 @@ class Chaos:
 
     def _begin(self) -> None:
         self.steps: list[Step] = []
+        self.violations: list[str] = []
         self.points = Points()
         self._schedule: Schedule = (
             SeededSchedule(self.seed or 0, self._rows) if self._given is None else StoredSchedule(self._given)
@@ -214,12 +217,19 @@ class Chaos:
 
     def restart(self) -> None:
         """Forget the run so far, for a test that begins with an empty broker."""
-        self.settle()
+        self._end_all()
         self._begin()
         self._is_quiet = False
 
     def settle(self) -> None:
-        """End all that is held, apply late requests, and misbehave no more: the quiet phase."""
+        """End all that is held, apply late requests, and misbehave no more: the quiet phase.
+
+        The broker is then held against what no Kafka cluster does.
+        """
+        self._end_all()
+        self.violations = find_broker_violations(self._services)
+
+    def _end_all(self) -> None:
         self._is_quiet = True
         while self._holds:
             self._end_hold(self._holds[-1])
@@ -258,6 +268,8 @@ class Chaos:
         if self._given is not None:
             exact, near, missed = self.met
             lines.append(f"repeated: {exact} exactly, {near} at a later attempt, {missed} not met")
+        bug = "void, because of a bug of minibroker; please report it with the seed"
+        lines += [f"{bug}: {violation}" for violation in self.violations]
         if not self.is_felt:
             lines.append("not exercised: no client reacted to a misbehaviour")
         if self.outlived:

@@ -100,13 +100,14 @@ class LaggingReplicas:
         (partition,) = self._partitions
         core = self._services.core
         core.writes.commit()
-        to = None if partition.topic.is_gone else _choose_follower(self._services, partition, choice)
-        if to is None:
+        name, index = partition.topic.name, partition.index
+        to = _choose_follower(self._services, partition, choice)
+        if to is None or core.topics.find_partition(name, index) is not partition:
             return False
         log = partition.log
         ends = [batch.base_offset for batch in batch_page(log, log.high_watermark).batches]
         cut = ends[-min(lost, len(ends))] if lost and ends else log.log_end_offset
-        core.cluster.fail_over(partition.topic.name, partition.index, to, cut, core.clock.now_ms())
+        core.cluster.fail_over(name, index, to, cut, core.clock.now_ms())
         return True
 
     def end(self) -> None:

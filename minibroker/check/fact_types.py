@@ -104,6 +104,7 @@ class Assignment(Fact):
     member: str
     generation: int
     partitions: tuple[TopicPartition, ...]
+    is_classic: bool = True
 
     def __str__(self) -> str:
         if self.generation < 0:

@@ -58,6 +58,7 @@ class Facts:
         starts: The starts of the logs that did not begin at 0 when facts were first kept.
         heartbeats: The ticks of the newest heartbeats of each group, at most `HEARTBEATS` of them.
         violations: What the broker answered and no Kafka cluster would have (`invariants`).
+        deleted_to: The starts of logs that DeleteRecords has answered.
     """
 
     def __init__(self, services: Services) -> None:
@@ -89,6 +90,9 @@ class Facts:
         self._pending: dict[int, list[Commit]] = {}
         self._ends: dict[tuple[TopicPartition, int], int] = {}
         self._appended: dict[TopicPartition, int] = {}
+        self.deleted_to: dict[TopicPartition, int] = {}
+        self._accepted: dict[tuple[str, TopicPartition], set[int]] = {}
+        self._producers: dict[int, tuple[str | None, int]] = {}
 
     def __iter__(self) -> Iterator[Fact]:
         return iter(self._facts)
@@ -107,6 +111,12 @@ class Facts:
             name = cast("Any", fact).partition[0]
             if name in topics and fact.tick > created.get(name, -1):
                 yield fact
+
+    @property
+    def producers_expire_before_ms(self) -> int:
+        """The time of the last record of a producer before which the broker may forget it."""
+        core = self._services.core
+        return core.clock.now_ms() - core.config.integer("producer.id.expiration.ms")
 
     def add_step(self, text: str) -> None:
         """Write down a misbehavior of the broker."""
@@ -170,6 +180,8 @@ class Facts:
             name = self._name(topic)
             for wanted in topic.partitions:
                 self._positions[connection, (name or "?", wanted.partition)] = wanted.fetch_offset
+                if name is not None and wanted.last_fetched_epoch < 0:
+                    self._check_range(entry, (name, wanted.partition), wanted.fetch_offset, response)
         for topic in response.responses:
             for data in topic.partitions:
                 key = connection, (self._name(topic) or "?", data.partition_index)
@@ -178,13 +190,34 @@ class Facts:
                     self._sent[key] = offset
                     self._add(Read, entry, partition=key[1], offset=offset, connection=connection)
 
+    def _check_range(self, entry: RecordedRequest, partition: TopicPartition, offset: int, response: Any) -> None:
+        """Hold OFFSET_OUT_OF_RANGE against the range of the log (invariant I12)."""
+        codes = {
+            data.error_code
+            for topic in response.responses
+            for data in topic.partitions
+            if (self._name(topic), data.partition_index) == partition
+        }
+        found = self._services.core.topics.find_partition(*partition)
+        if ErrorCode.OFFSET_OUT_OF_RANGE in codes and found is not None:
+            log = found.log
+            if log.log_start_offset <= offset <= log.log_end_offset:
+                self.violations.append(f"I12: request {entry.number} got OFFSET_OUT_OF_RANGE for {offset} of {log}")
+
     def share_fetched(self, entry: RecordedRequest, request: Any, response: Any, call: Call) -> None:
         """Write down what a share group has acquired and accepted."""
         self.acknowledged(entry, request, response, call)
         for topic in response.responses:
             for data in topic.partitions:
                 partition = self._name(topic) or "?", data.partition_index
+                accepted = self._accepted.get((request.group_id, partition), set())
                 for acquired in data.acquired_records:
+                    again = accepted.intersection(range(acquired.first_offset, acquired.last_offset + 1))
+                    if again:
+                        self.violations.append(
+                            f"I25: request {entry.number} acquired {shown(partition)}@{min(again)}, which "
+                            f"{request.group_id} has accepted"
+                        )
                     self._add(
                         Read,
                         entry,
@@ -212,6 +245,9 @@ class Facts:
                     for first, last in _accepted_ranges(batch):
                         about = {"group": request.group_id, "partition": partition}
                         self._add(Accepted, entry, first=first, last=last, **about)
+                        if not self.dropped:
+                            accepted = self._accepted.setdefault((request.group_id, partition), set())
+                            accepted.update(range(first, last + 1))
 
     def committed(self, entry: RecordedRequest, request: Any, response: Any, call: Call) -> None:
         """Write down committed offsets; those of a transaction count when their marker is written."""
@@ -262,9 +298,16 @@ class Facts:
         self._assign(entry, request.group_id, request.member_id, request.generation_id, partitions)
 
     def _assign(
-        self, entry: RecordedRequest, group: str, member: str, generation: int, partitions: tuple[TopicPartition, ...]
+        self,
+        entry: RecordedRequest,
+        group: str,
+        member: str,
+        generation: int,
+        partitions: tuple[TopicPartition, ...],
+        *,
+        is_classic: bool = True,
     ) -> None:
-        about = {"group": group, "member": member, "generation": generation}
+        about: dict[str, Any] = {"group": group, "member": member, "generation": generation, "is_classic": is_classic}
         self._add(Assignment, entry, partitions=partitions, **about)
 
     def heartbeat(self, entry: RecordedRequest, request: Any, response: Any, call: Call) -> None:
@@ -275,7 +318,7 @@ class Facts:
         assignment = getattr(response, "assignment", None)
         if response.error_code or assignment is None:
             if getattr(request, "member_epoch", 0) < 0:
-                self._assign(entry, group, request.member_id, -1, ())
+                self._assign(entry, group, request.member_id, -1, (), is_classic=False)
             return
         partitions = tuple(
             (name, index)
@@ -283,7 +326,8 @@ class Facts:
             if (name := self._name(topic)) is not None
             for index in topic.partitions
         )
-        self._assign(entry, group, response.member_id or request.member_id, response.member_epoch, partitions)
+        member, epoch = response.member_id or request.member_id, response.member_epoch
+        self._assign(entry, group, member, epoch, partitions, is_classic=False)
 
     def left(self, entry: RecordedRequest, request: Any, response: Any, _: Call) -> None:
         """Write down that members have left a classic group."""
@@ -315,6 +359,33 @@ class Facts:
             self._refuse(entry, result.group_id, result.error_code, call)
             if not result.error_code:
                 self._add(Forgotten, entry, group=result.group_id, topic=None)
+                self._forget_accepted(result.group_id)
+
+    def reset_offsets(self, _: RecordedRequest, request: Any, __: Any, ___: Call) -> None:
+        """Forget what a share group has accepted, because an operator moved or deleted its offsets."""
+        self._forget_accepted(request.group_id)
+
+    def _forget_accepted(self, group: str) -> None:
+        for key in [key for key in self._accepted if key[0] == group]:
+            del self._accepted[key]
+
+    def deleted_records(self, _: RecordedRequest, __: Any, response: Any, ___: Call) -> None:
+        """Write down the answered starts of logs."""
+        for topic in response.topics:
+            for part in topic.partitions:
+                if not part.error_code:
+                    self.deleted_to[topic.name, part.partition_index] = part.low_watermark
+
+    def initialized(self, entry: RecordedRequest, request: Any, response: Any, _: Call) -> None:
+        """Hold a producer id and epoch against earlier ones (invariant I23)."""
+        if response.error_code:
+            return
+        producer_id, epoch = response.producer_id, response.producer_epoch
+        owner, last = self._producers.get(producer_id, (request.transactional_id, -1))
+        is_retry = request.producer_id >= 0 and epoch == last  # KIP-360
+        if owner != request.transactional_id or (epoch <= last and not is_retry):
+            self.violations.append(f"I23: request {entry.number} got producer {producer_id}, epoch {epoch}, again")
+        self._producers[producer_id] = request.transactional_id, epoch
 
     def listed_offsets(self, entry: RecordedRequest, request: Any, response: Any, _: Call) -> None:
         """Hold the answered ends of partitions against earlier ones (invariant I11)."""
@@ -353,6 +424,10 @@ class Facts:
                 del self._ends[ends]
             for partition in [key for key in self._appended if key[0] == name]:
                 del self._appended[partition]
+            for deleted in [partition for partition in self.deleted_to if partition[0] == name]:
+                del self.deleted_to[deleted]
+            for accepted in [key for key in self._accepted if key[1][0] == name]:
+                del self._accepted[accepted]
             for position in [key for key in self._positions if key[1][0] == name]:
                 del self._positions[position]
                 self._sent.pop(position, None)
@@ -400,6 +475,10 @@ _OBSERVED: Final[dict[ApiKey, Callable[[Facts, RecordedRequest, Any, Any, Call],
     ApiKey.OFFSET_DELETE: Facts.deleted_offsets,
     ApiKey.DELETE_GROUPS: Facts.deleted_groups,
     ApiKey.LIST_OFFSETS: Facts.listed_offsets,
+    ApiKey.DELETE_RECORDS: Facts.deleted_records,
+    ApiKey.INIT_PRODUCER_ID: Facts.initialized,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: Facts.reset_offsets,
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: Facts.reset_offsets,
 }
 
 

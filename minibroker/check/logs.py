@@ -27,6 +27,7 @@ class Batch(NamedTuple):
     is_transactional: bool
     is_control: bool
     is_v2: bool
+    max_timestamp: int
 
 
 @dataclass
@@ -107,6 +108,7 @@ def iterate_batches(partition: Partition, end: int) -> Iterator[list[Batch]]:
                 header.is_transactional,
                 header.is_control,
                 header.magic > 1,
+                header.max_timestamp,
             )
             for header in (batch.header for batch in iter_batches(data))
         ]

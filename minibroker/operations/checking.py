@@ -8,7 +8,6 @@ from minibroker.check import commits
 from minibroker.check import outputs as written_outputs
 from minibroker.check.fact_types import Commit, Read
 from minibroker.check.facts import HEARTBEATS, Facts, facts_of
-from minibroker.check.invariants import find_violations
 from minibroker.check.logs import PartitionLog, iterate_batches, open_log
 from minibroker.check.pipeline import GroupState, Pipeline, UnmatchedError
 from minibroker.check.results import CheckResult, Finding, make_result
@@ -115,15 +114,6 @@ async def _read(services: Services, inputs: Topics, outputs: Topics, about: "Mat
     if named is not None:
         states.setdefault(named, GroupState({}, is_share=False))
     return Pipeline(read, written, facts, states, about)
-
-
-async def find_broker_violations(services: Services) -> list[str]:
-    """Return what the broker has done to its clients that no Kafka cluster would: see `check.invariants`."""
-    facts = facts_of(services)
-    services.core.writes.commit()
-    names = [topic.name for topic in services.core.topics if not topic.is_internal]
-    logs = [await _read_log(services, facts, *place) for place in _partitions(services, names)]
-    return list(find_violations(logs, facts))
 
 
 def _partitions(services: Services, topics: Topics) -> list[tuple[str, int]]:

@@ -25,7 +25,6 @@ from minibroker.chaos.novelty import Novelty
 from minibroker.chaos.rows import PROFILES, rows_of
 from minibroker.chaos.shrinking import ShrinkResult, Trial, shrink
 from minibroker.chaos.steps import DEFAULT_PROFILE, ChaosError, Step, from_json, to_json
-from minibroker.operations.checking import find_broker_violations
 from minibroker.operations.wording import format_count
 from minibroker.pytest_plugin import CHAOS_PROPERTY, CHAOS_RUN
 
@@ -175,11 +174,10 @@ class Run:
         if not broker.is_running or broker.services.chaos is not chaos:
             return  # The test has stopped its broker, and thereby the chaos.
         handle.__exit__()
-        violations = broker.wait(find_broker_violations(broker.services))
-        if violations:
+        if chaos.violations:
             self._void(
                 "the broker broke a rule that Kafka keeps, so this run says nothing about the test. This is a bug of "
-                "minibroker; please report it with its seed and steps:\n" + "\n".join(violations)
+                "minibroker; please report it with its seed and steps:\n" + "\n".join(chaos.violations)
             )
         if chaos.outlived:
             self._void(

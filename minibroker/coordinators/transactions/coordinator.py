@@ -412,7 +412,10 @@ class TransactionCoordinator:
         if not error or error in _FINISHED_ERRORS:
             return True
         if transaction.transactional_id not in self._delayed:  # The error is logged once, not at every retry.
-            _logger.error("%s-%d: no marker for %s yet: %s", *partition, transaction.transactional_id, error.meaning)
+            level = logging.INFO if error is ErrorCode.NOT_ENOUGH_REPLICAS else logging.ERROR
+            _logger.log(
+                level, "%s-%d: no marker for %s yet: %s", *partition, transaction.transactional_id, error.meaning
+            )
         return False
 
     def retry_markers(self) -> None:

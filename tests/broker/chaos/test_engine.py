@@ -28,6 +28,7 @@ _ELSEWHERE: Final = frozenset(
         "black-hole",
         "fetch-session-gone",  # librdkafka begins no session
         "member-removed",
+        "member-stalled",
         "producer-forgotten",
         "topic-not-known-yet",
         "unanswered-append-failed",
