@@ -126,6 +126,8 @@ _ALIASES: Final = {
     "topic": "topics",
 }
 """The options that correspond to names used by other libraries."""
+_FIRST_PORT: Final = 1024
+"""Smaller numbers without a name are taken for a number of brokers."""
 _TEXT: Final = (str, NoneType)
 _PATH: Final = (str, os.PathLike, NoneType)
 _VALUE_FORMS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
@@ -172,8 +174,10 @@ def accept_options_by_name(init: Callable[Concatenate[Instance, P], None]) -> Ca
     def checked(self: Instance, /, *given: P.args, **named: P.kwargs) -> None:
         kind = type(self).__name__
         if given:
-            address = given[0] if isinstance(given[0], str) else "127.0.0.1:9092"
-            raise TypeError(f"{kind} takes its arguments by name, such as {kind}(listen={address!r})")
+            first = given[0]
+            address = first if isinstance(first, str) else "127.0.0.1:9092"
+            meant = f"brokers={first}" if type(first) is int and first < _FIRST_PORT else f"listen={address!r}"
+            raise TypeError(f"{kind} takes its arguments by name, such as {kind}({meant})")
         for name, value in named.items():
             if name not in _TYPES:
                 raise TypeError(f"{kind} has no argument {name!r}{_suggest_option(kind, name, value)}")

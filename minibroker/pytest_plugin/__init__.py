@@ -200,7 +200,8 @@ def kafka_session(request: pytest.FixtureRequest) -> Iterator[Broker]:
         broker = Broker(**_read_options(request.config, is_under_chaos=is_under_chaos))
         broker.start()
     except (pytest.UsageError, ValueError) as error:
-        pytest.fail(f"invalid options of the fixture `kafka`: {error}", pytrace=False)
+        # The key comes first, because pytest's summary shows only the beginning.
+        raise pytest.fail.Exception(f"{error} (an option of the fixture `kafka`)", pytrace=False) from None
     with ExitStack() as ends:
         ends.callback(broker.stop)
         request.config.stash[_BROKER] = broker
@@ -248,10 +249,10 @@ def kafka_factory(request: pytest.FixtureRequest) -> Iterator[KafkaFactory]:
 
     with ExitStack() as brokers:
 
-        def start(**options: Unpack[BrokerOptions]) -> Broker:
+        def start(*given: Any, **options: Unpack[BrokerOptions]) -> Broker:
             options.setdefault("journal", _JOURNAL)
             options.setdefault("timeout", _read_timeout(request.config))
-            broker = brokers.enter_context(Broker(**options))
+            broker = brokers.enter_context(Broker(*given, **options))
             request.node.stash.setdefault(_STARTED, []).append(broker)
             return broker
 
@@ -267,6 +268,10 @@ def pytest_runtest_makereport(
     if report.failed:
         _shorten(report, call)
         report.sections += [(title, _describe_broker(broker)) for title, broker in _brokers_of(item)]
+        if call.excinfo is not None and "ScopeMismatch" in str(call.excinfo.value) and "kafka" in str(report.longrepr):
+            report.sections.append(
+                ("kafka", "a fixture that outlives a test uses `kafka_session`, and resets it itself")
+            )
     return report
 
 
@@ -319,6 +324,8 @@ def _read_options(config: pytest.Config, *, is_under_chaos: bool) -> BrokerOptio
         number = CHAOS_BROKERS if is_under_chaos else 1
     if not str(number).isdigit() or not int(number):
         raise pytest.UsageError(f"kafka_brokers: {number!r} is not a number of brokers")
+    for name in ("kafka_keep_topics", "kafka_keep_schemas"):
+        _read_flag(config, name)
     if is_under_chaos and int(number) >= CHAOS_BROKERS:
         settings = {**CHAOS_PROPERTIES, **settings}
     return {
@@ -327,10 +334,22 @@ def _read_options(config: pytest.Config, *, is_under_chaos: bool) -> BrokerOptio
         "topics": [*config.getini("kafka_topics"), *config.option.kafka_topic],
         "brokers": int(number),
         "journal": _JOURNAL,
-        "registry": config.getini("kafka_registry"),
+        "registry": _read_flag(config, "kafka_registry"),
         "security": _read_security(config),
         "timeout": _read_timeout(config),
     }
+
+
+def _read_flag(config: pytest.Config, name: str) -> bool:
+    """Return a setting that is true or false.
+
+    Raises:
+        UsageError: the value is neither.
+    """
+    try:
+        return bool(config.getini(name))
+    except (pytest.UsageError, ValueError) as error:  # pytest raises either, by its version.
+        raise pytest.UsageError(f"{name}: {error}; write true or false") from None
 
 
 def _read_timeout(config: pytest.Config) -> float:

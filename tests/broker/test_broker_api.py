@@ -221,6 +221,7 @@ def test_a_port_that_is_taken_leaves_the_data_directory_alone_and_raises_one_lin
     ("given", "named", "message"),
     [
         (("127.0.0.1:9092",), {}, r"takes its arguments by name, such as \w+\(listen='127\.0\.0\.1:9092'\)"),
+        ((3,), {}, r"takes its arguments by name, such as \w+\(brokers=3\)"),
         ((9092,), {}, r"takes its arguments by name, such as \w+\(listen='127\.0\.0\.1:9092'\)"),
         ((), {"port": 9093}, r"has no argument 'port'; write \w+\(listen='127\.0\.0\.1:9093'\)"),
         ((), {"topic": "orders"}, r"has no argument 'topic'; write \w+\(topics=\['orders'\]\)"),

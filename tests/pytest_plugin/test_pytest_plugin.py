@@ -198,6 +198,8 @@ class OrdersTest(unittest.TestCase):
         (["--kafka-topic", "a/b"], "", "a/b"),
         ([], "kafka_timeout = soon", "kafka_timeout: 'soon' is not a number of seconds"),
         (["--kafka-timeout=-1"], "", "kafka_timeout: -1.0 is not a number of seconds"),
+        ([], "kafka_keep_topics = yess", "kafka_keep_topics: invalid truth value 'yess'; write true or false"),
+        ([], "kafka_registry = perhaps", "kafka_registry: invalid truth value 'perhaps'; write true or false"),
         ([], "kafka_security = TLS", "'TLS' is not one of SSL"),
         ([], "kafka_security = SSL\nkafka_users = alice", "a user is not NAME:PASSWORD"),
         ([], "kafka_users = alice:secret", "users log in only with kafka_security; set it, too"),
@@ -207,7 +209,24 @@ def test_options_that_cannot_be(run: Run, options: list[str], ini: str, complain
     result = run("def test_it(kafka):\n    pass\n", *options, ini=ini)
     assert result.returncode != 0
     assert complaint in result.stdout
-    assert "pytest_plugin.py" not in result.stdout  # The output contains only lines of the user's own code.
+    assert f"Failed: {complaint[:30]}" in result.stdout or not complaint.startswith(
+        "kafka_"
+    )  # The summary has the key.
+    assert "pytest_plugin" not in result.stdout  # The output contains only lines of the user's own code.
+
+
+def test_a_session_fixture_that_uses_kafka_is_led_to_kafka_session(run: Run) -> None:
+    tests = """
+import pytest
+
+@pytest.fixture(scope="session")
+def topics(kafka):
+    return kafka.topics()
+
+def test_it(topics):
+    pass
+"""
+    assert "a fixture that outlives a test uses `kafka_session`" in run(tests).stdout
 
 
 def test_who_does_not_use_it_pays_nothing(run: Run) -> None:
