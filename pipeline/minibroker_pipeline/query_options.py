@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Final
+
+TABLE_HINT: Final = "; for a table of SQL, CREATE TABLE without a list of columns"
 
 
 class OptionError(ValueError):

@@ -12,7 +12,7 @@ from minibroker_pipeline.decode.columns import CODEC_NAMES
 from minibroker_pipeline.decode.encoder import encode
 from minibroker_pipeline.log_directories.directory_commit import local_path
 from minibroker_pipeline.log_directories.partition_logs import KAFKAS_TOPICS
-from minibroker_pipeline.query_options import OptionError, one_of, parse_flag, parse_positive, read_options
+from minibroker_pipeline.query_options import TABLE_HINT, OptionError, one_of, parse_flag, parse_positive, read_options
 from minibroker_protocol.errors import ProtocolError
 from minibroker_storage.config import MIN_SEGMENT_BYTES, LogConfig
 from minibroker_storage.data_directory.names import LEGAL_TOPIC, MAX_TOPIC_NAME
@@ -65,9 +65,9 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
         OptionError: an option is unknown, missing or invalid.
         DirectoryStateError: the target is not a local directory.
     """
-    values = read_options(options, _OPTIONS)
+    values = read_options(options, OPTIONS)
     if not values.get("target"):
-        raise OptionError("path: a data directory has to be named, as in .save(directory)")
+        raise OptionError("path: a data directory has to be named, as in .save(directory)" + TABLE_HINT)
     values["target"] = local_path(values["target"])
     parsed = WriteOptions(**values)
     if parsed.topic:
@@ -138,6 +138,11 @@ _TYPES: Final = {
 }
 
 
+def _parse_topics(text: str) -> str:
+    """Return the topic that a table reads, or nothing if it has several. Then a column decides for each row."""
+    return "" if "," in text else text.strip()
+
+
 def _parse_segment_bytes(text: str) -> int:
     number = parse_positive(text)
     if not MIN_SEGMENT_BYTES <= number < 1 << 31:
@@ -152,8 +157,9 @@ def _parse_partitions(text: str) -> int:
     return number
 
 
-_OPTIONS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
+OPTIONS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "path": ("target", str),
+    "topics": ("topic", _parse_topics),
     "topic": ("topic", str),
     "partitions": ("partitions", _parse_partitions),
     "codec": ("codec", one_of(*CODEC_NAMES)),

@@ -44,6 +44,7 @@ from minibroker_pipeline.source.options import (
     DECODED_COLUMN,
     EARLIEST,
     LATEST,
+    OPTIONS,
     UNDECODABLE_COLUMN,
     SourceOptions,
     parse_options,
@@ -54,6 +55,7 @@ from minibroker_protocol.lazy_imports import lazy
 from minibroker_storage.data_directory.names import TopicPartition
 
 with lazy:
+    from minibroker_pipeline.sink import options as sink_options
     from minibroker_pipeline.sink import writer as sink_writer
     from minibroker_pipeline.source import schema_decoder
 
@@ -149,6 +151,7 @@ class PushdownLogReader(LogReader):
 _logger = logging.getLogger(__name__)
 JsonOffsets = dict[str, dict[str, Any]]
 _ID: Final = "id"
+_TABLE_OPTIONS: Final = "minibroker"
 
 
 def to_json(offsets: Offsets, ids: Mapping[str, str]) -> JsonOffsets:
@@ -340,13 +343,36 @@ class MinibrokerDataSource(DataSource):
         return "minibroker"
 
     def schema(self) -> StructType:
-        """Return the schema, with the columns that the options select."""
-        options = self._parse_options()
-        return from_arrow_schema(output_schema(options.columns, options.decoder))
+        """Return the schema, with the columns that the options select.
 
-    def _parse_options(self, columns: Collection[str] | None = None) -> SourceOptions:
+        Spark forgets the options of a table that SQL creates, but it keeps the schema. So the first column has them.
+        """
+        given: Mapping[str, str] = self.options
+        is_table = "provider" in given  # Spark adds the properties of the table, and repeats its options with a prefix.
+        if is_table:
+            prefix = "option."
+            given = {name.removeprefix(prefix): text for name, text in given.items() if name.startswith(prefix)}
+            given["path"] = self.options.get("path", "")
+        options = self._parse_options(given)
+        schema = from_arrow_schema(output_schema(options.columns, options.decoder))
+        if is_table:
+            schema.fields[0].metadata = {_TABLE_OPTIONS: given}
+        return schema
+
+    def _options_of(self, schema: StructType) -> Mapping[str, str]:
+        """Return the options of a query, and of its table if it names no path."""
+        given: Mapping[str, str] = self.options
+        if "path" in given:
+            return given
+        of_table = [field.metadata[_TABLE_OPTIONS] for field in schema if _TABLE_OPTIONS in (field.metadata or {})]
+        return {**(of_table[0] if of_table else {}), **given}
+
+    def _parse_options(self, given: Mapping[str, str], columns: Collection[str] | None = None) -> SourceOptions:
         """Return the options. The decoder that some columns need has the same schemas in all calls."""
-        options = parse_options(self.options)
+        if given is not self.options:  # A table has the options of both directions.
+            only_for_writing = {name.lower() for name in sink_options.OPTIONS.keys() - OPTIONS}
+            given = {name: text for name, text in given.items() if name.lower() not in only_for_writing}
+        options = parse_options(given)
         if options.schemas and not {DECODED_COLUMN, UNDECODABLE_COLUMN}.isdisjoint(columns or options.columns):
             self._decoder = self._decoder or schema_decoder.Decoder(options)
         return replace(options, decoder=self._decoder)
@@ -357,7 +383,7 @@ class MinibrokerDataSource(DataSource):
         Raises:
             OptionError: an option or the schema is invalid.
         """
-        options = self._parse_options(schema.fieldNames())
+        options = self._parse_options(self._options_of(schema), schema.fieldNames())
         return (PushdownLogReader if options.filter_pushdown else LogReader)(options, schema)
 
     def streamReader(self, schema: StructType) -> Any:  # noqa: N802 - Spark's name
@@ -366,7 +392,7 @@ class MinibrokerDataSource(DataSource):
         Raises:
             OptionError: an option or the schema is invalid.
         """
-        return LogStreamReader(self._parse_options(schema.fieldNames()), schema)
+        return LogStreamReader(self._parse_options(self._options_of(schema), schema.fieldNames()), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:  # noqa: FBT001 - Spark's signature
         """Return a writer for `df.write`.
@@ -377,7 +403,11 @@ class MinibrokerDataSource(DataSource):
             DirectoryInUseError: a broker or another job uses the target.
             OSError: the target cannot be read.
         """
-        return sink_writer.LogWriter(self.options, schema, overwrite=overwrite)
+        options = self._options_of(schema)
+        if options is not self.options:
+            known = {name.lower() for name in sink_options.OPTIONS}
+            options = {name: text for name, text in options.items() if name.lower() in known}
+        return sink_writer.LogWriter(options, schema, overwrite=overwrite)
 
 
 _MAX_INT64: Final = 2**63 - 1

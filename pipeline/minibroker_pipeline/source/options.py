@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, cast
 from minibroker_pipeline.decode import BATCH_COLUMNS, HEADERS_COLUMN, RECORD_COLUMNS
 from minibroker_pipeline.decode.request import ENGINES, Engine, Isolation, Mode, engine_named
 from minibroker_pipeline.log_directories.log_end_offsets import HighWatermark
-from minibroker_pipeline.query_options import OptionError, one_of, parse_flag, parse_positive, read_options
+from minibroker_pipeline.query_options import TABLE_HINT, OptionError, one_of, parse_flag, parse_positive, read_options
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -97,9 +97,9 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
     Raises:
         OptionError: an option is unknown, missing or invalid.
     """
-    values = read_options(options, _OPTIONS)
+    values = read_options(options, OPTIONS)
     if not values.get("paths"):
-        raise OptionError("path: a data directory has to be named, as in .load(directory)")
+        raise OptionError("path: a data directory has to be named, as in .load(directory)" + TABLE_HINT)
     if sum(name in values for name in ("topics", "topics_pattern", "assignment")) > 1:
         raise OptionError("only one of topics, topicsPattern and topic.partitions can be named")
     ending = values.get("ending")
@@ -199,7 +199,7 @@ _POSITIONS: Final[dict[str, Callable[[str], Position]]] = {
     "Timestamp": lambda text: Position(timestamp=_parse_milliseconds(text)),
 }
 """The suffixes of options for positions. As in the connector, a later suffix overrides an earlier one."""
-_OPTIONS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
+OPTIONS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "path": ("paths", _parse_paths),
     "paths": ("paths", _parse_paths),
     "topics": ("topics", _split_names),
