@@ -46,8 +46,14 @@ async def run_check(services: Services, check: str, inputs: Topics, outputs: Top
 
     Raises:
         NotFoundError: A topic does not exist.
-        OperationError: There is no such check or key.
+        OperationError: There is no such check or key, or topics are missing.
     """
+    if check not in _CHECKS and check != "all":
+        raise OperationError(f"check: there is no {check!r}; checks: {', '.join(CHECKS)}")
+    if not inputs:
+        raise OperationError(f"inputs: {check} needs the topics that the application reads")
+    if not outputs and check != "commits_do_not_go_back":
+        raise OperationError(f"outputs: {check} needs the topics that the application writes")
     pipeline = await _read(services, inputs, outputs, about)
     if check != "all":
         return _judge(pipeline, check)
@@ -61,8 +67,6 @@ async def run_check(services: Services, check: str, inputs: Topics, outputs: Top
 
 
 def _judge(pipeline: Pipeline, check: str) -> CheckResult:
-    if check not in _CHECKS:
-        raise OperationError(f"check: there is no {check!r}; checks: {', '.join(CHECKS)}")
     pipeline.reasons = []
     try:
         findings = list(_CHECKS[check](pipeline))

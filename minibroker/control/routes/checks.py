@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from minibroker.check.results import CheckFailedError, CheckResult, Finding
+from minibroker.cluster.errors import OperationError
 from minibroker.control.models import Body, ResponseBody, Timeout, describes
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
@@ -80,8 +81,10 @@ async def check_application(checking: Checking, on_broker: OnBroker) -> CheckedA
     async def work(broker: AsyncOperations) -> CheckResult:
         try:
             if checking.check == "caught_up":
+                if checking.group is None:
+                    raise OperationError("group: caught_up needs the group that reads")
                 topic = next(iter(checking.inputs), None)
-                return await broker.check.caught_up(checking.group or "", topic, timeout=checking.timeout)
+                return await broker.check.caught_up(checking.group, topic, timeout=checking.timeout)
             return await broker.check.run(checking.check, checking.inputs, checking.outputs, **about)
         except CheckFailedError as error:
             return error.result

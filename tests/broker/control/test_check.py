@@ -26,6 +26,11 @@ def test_a_check_answers_with_its_result(control: Control, broker: Broker) -> No
 
 def test_mistakes_are_refused(control: Control) -> None:
     assert "check" in control.post("/check", {"check": "no_los"}, 400)["message"]
+    for missing, check in (("inputs", "no_loss"), ("outputs", "all"), ("inputs", "commits_do_not_go_back")):
+        topics = {name: [name] for name in ("inputs", "outputs") if name != missing}
+        message = control.post("/check", {"check": check, **topics}, 400)["message"]
+        assert message.startswith(f"{missing}: {check} needs the topics")
+    assert control.post("/check", {"check": "caught_up"}, 400)["message"].startswith("group: caught_up needs")
     assert "there is no topic" in control.post("/check", {"check": "no_loss", "inputs": ["nope"]}, 404)["message"]
     body = {"check": "no_loss", "inputs": ["given"], "key": "headers:id"}
     assert "'headers:id' is none of" in control.post("/check", body, 400)["message"]
