@@ -31,6 +31,9 @@ def test_mistakes_are_refused(control: Control) -> None:
         message = control.post("/check", {"check": check, **topics}, 400)["message"]
         assert message.startswith(f"{missing}: {check} needs the topics")
     assert control.post("/check", {"check": "caught_up"}, 400)["message"].startswith("group: caught_up needs")
-    assert "there is no topic" in control.post("/check", {"check": "no_loss", "inputs": ["nope"]}, 404)["message"]
-    body = {"check": "no_loss", "inputs": ["given"], "key": "headers:id"}
+    assert (
+        "there is no topic"
+        in control.post("/check", {"check": "no_loss", "inputs": ["nope"], "outputs": ["given"]}, 404)["message"]
+    )
+    body = {"check": "no_loss", "inputs": ["given"], "outputs": ["given"], "key": "headers:id"}
     assert "'headers:id' is none of" in control.post("/check", body, 400)["message"]
