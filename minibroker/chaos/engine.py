@@ -324,8 +324,6 @@ class Chaos:
                     self.steps.append(done)
                     entry.chaos = done
                     self._services.core.hooks.misbehaved(str(done))
-                    if fault is None and self._services.facts is not None:
-                        self._services.facts.add_step(f"{done.row} at {done.point}")
                     known = frozenset(self._connections[context.client_id])
                     self._watches.append(_Watch(done, context, occasion.target, known, fault))
                     return fault

@@ -45,6 +45,10 @@ def lose_answer(run: "Run") -> None:
     run.broker.faults.add(api="Produce", topic=run.target, disconnect="after", times=1)
 
 
+def delay_end(run: "Run") -> None:
+    run.broker.faults.add(api="EndTxn", delay_ms=600, times=1)
+
+
 def rebalance(run: "Run") -> None:
     with suppress(OperationError):  # no member has joined again yet
         run.broker.group(run.group).rebalance()
@@ -99,4 +103,15 @@ APPS: Final[Sequence[App]] = (
     App("kafkajs:send_not_awaited", "no_loss", refuse_writes),
     App("kafkajs:buffer_behind_commits", "no_loss", refuse_one_partition, restart=signal.SIGKILL),
 )
-BY_NAME: Final = {app.name: app for app in APPS}
+LATER: Final[Sequence[App]] = (
+    App("confluent:resend_from_callback", "order_by_key", move_leader),
+    App("confluent:automatic_commits", "no_commit_ahead", move_leader),
+    App("confluent:unknown_commit", "exactly_once", delay_end, profile="transactions"),
+    App("kafka_python:highest_of_pool", "no_commit_ahead", refuse_writes),
+    App("kafka_python:poll_for_assignment", "no_loss", rebalance),
+    App("aiokafka:commits_as_completed", "no_commit_ahead", refuse_writes),
+    App("kafkajs:parallel_sends", "order_by_key", move_leader),
+    App("kafkajs:swallowed_error", "no_loss", refuse_writes),
+)
+"""The applications that were written after the profiles of chaos."""
+BY_NAME: Final = {app.name: app for app in (*APPS, *LATER)}

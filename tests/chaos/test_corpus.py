@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from tests.chaos.catalogue import APPS, BY_NAME, App
+from tests.chaos.catalogue import APPS, BY_NAME, LATER, App
 from tests.chaos.driver import drive
 from tests.chaos.search import remaining, search, subject
 
@@ -17,6 +17,7 @@ _QUICK: Final = (
     "kafka_python:no_flush",
 )
 every_app = pytest.mark.parametrize("app", APPS, ids=lambda app: app.name)
+every_app_and_later_ones = pytest.mark.parametrize("app", [*APPS, *LATER], ids=lambda app: app.name)
 
 
 @pytest.mark.parametrize("name", _QUICK)
@@ -31,7 +32,7 @@ def test_a_seed_of_five_finds_the_bug_and_not_the_twin(name: str) -> None:
 
 @pytest.mark.toolchain
 @pytest.mark.torture
-@every_app
+@every_app_and_later_ones
 def test_a_seed_finds_the_bug(app: App) -> None:
     verdicts = search(app, range(200), fixed=False, seconds=600, profile=None)
     assert any(verdict.failures for verdict in verdicts.values())
@@ -39,7 +40,7 @@ def test_a_seed_finds_the_bug(app: App) -> None:
 
 @pytest.mark.toolchain
 @pytest.mark.torture
-@every_app
+@every_app_and_later_ones
 def test_no_seed_accuses_the_twin(app: App, cache: pytest.Cache) -> None:
     with subject(app, fixed=True) as twin:
         for seed in remaining(cache, app.name.replace(":", "/"), _TWIN_RUNS):

@@ -84,8 +84,38 @@ async def commit_ahead_of_tasks(app: Application) -> None:
         await asyncio.gather(*tasks)
 
 
+async def commits_as_completed(app: Application) -> None:
+    """Commits the highest record whose task has ended, whatever comes before it.
+
+    confluentinc/confluent-kafka-go#1179
+    """
+    consumer, producer = clients(app, enable_idempotence=True, linger_ms=0)
+    consumer.subscribe([app.source])
+
+    async def copy(partition: Any, record: Any) -> tuple[Any, int]:
+        await producer.send_and_wait(app.target, record.value, record.key)
+        return partition, record.offset + 1
+
+    async with producer, consumer:
+        while app.is_running:
+            polled = await consumer.getmany(timeout_ms=100, max_records=10)
+            tasks = [copy(partition, record) for partition, records in polled.items() for record in records]
+            if app.fixed:
+                ends = dict(await asyncio.gather(*tasks))
+                if ends:
+                    await commit(consumer, ends)
+            else:
+                highest: dict[Any, int] = {}
+                for task in asyncio.as_completed(tasks):
+                    partition, end = await task
+                    if end > highest.get(partition, 0):
+                        highest[partition] = end
+                        await commit(consumer, {partition: end})
+
+
 if __name__ == "__main__":
     run(
+        commits_as_completed=lambda app: asyncio.run(commits_as_completed(app)),
         checkpoint_moves_back=lambda app: asyncio.run(checkpoint_moves_back(app)),
         commit_ahead_of_tasks=lambda app: asyncio.run(commit_ahead_of_tasks(app)),
     )

@@ -1,5 +1,6 @@
 """Applications on confluent-kafka. Each has one bug, which `--fixed` removes."""
 
+import sys
 import time
 from typing import Any, Final
 
@@ -158,8 +159,91 @@ def own_position_after_rebalance(app: Application) -> None:
     consumer.close()
 
 
+def resend_from_callback(app: Application) -> None:
+    """Sends a record again when it learns that it was not delivered: after those that were sent later.
+
+    confluentinc/librdkafka#1028
+    """
+    consumer, producer = clients(app, **{"enable.idempotence": False, "retries": 0, "batch.num.messages": 4})
+
+    def delivered(error: Any, copy: Message) -> None:
+        if error is not None:
+            log("not delivered:", error)
+            producer.produce(app.target, copy.value(), copy.key(), on_delivery=delivered)
+
+    consumer.subscribe([app.source])
+    while app.is_running:
+        for message in read(app, consumer, 20):
+            producer.produce(app.target, message.value(), message.key(), on_delivery=delivered)
+            if app.fixed:
+                producer.flush()
+        producer.flush()
+        commit(consumer)
+    consumer.close()
+
+
+def automatic_commits(app: Application) -> None:
+    """Leaves commits to the client, which knows nothing of records that wait in the producer.
+
+    quarkusio/quarkus#40914
+    """
+    consumer, producer = clients(app, **{"enable.idempotence": True, "linger.ms": 20})
+    consumer.subscribe([app.source])
+    while app.is_running:
+        for message in read(app, consumer, 10):
+            producer.produce(app.target, message.value(), message.key())
+        if app.fixed:
+            producer.flush()
+        try:
+            consumer.commit(asynchronous=not app.fixed)  # type: ignore[call-overload]  # it has two overloads
+        except KafkaException as nothing:
+            log(nothing)
+    consumer.close()
+    producer.flush()
+
+
+def unknown_commit(app: Application) -> None:
+    """Takes a commit whose outcome is unknown for a failed one, and sends its records again.
+
+    apache/pulsar#19744
+    """
+
+    def start() -> Producer:
+        _, producer = clients(app, **{"transactional.id": app.group})
+        producer.init_transactions(30)
+        return producer
+
+    consumer, _ = clients(app)
+    producer = start()
+    consumer.subscribe([app.source])
+    messages: list[Message] = []
+    while app.is_running:
+        messages = messages or read(app, consumer, 10)
+        if not messages:
+            continue
+        ends = {message.partition(): (message.offset() or 0) + 1 for message in messages}
+        offsets = [TopicPartition(app.source, partition or 0, offset) for partition, offset in ends.items()]
+        try:
+            producer.begin_transaction()
+            for message in messages:
+                producer.produce(app.target, message.value(), message.key())
+            producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 30)
+            producer.flush()
+            producer.commit_transaction(30 if app.fixed else 0.2)
+            messages = []
+        except KafkaException as failure:
+            log("not committed:", failure)
+            if app.fixed:
+                sys.exit(1)  # whatever watches over it starts it again, at the committed offsets
+            producer = start()
+    consumer.close()
+
+
 if __name__ == "__main__":
     run(
+        resend_from_callback=resend_from_callback,
+        automatic_commits=automatic_commits,
+        unknown_commit=unknown_commit,
         unchecked_delivery=unchecked_delivery,
         reordering_retries=reordering_retries,
         commit_of_unfinished_work=commit_of_unfinished_work,

@@ -50,6 +50,31 @@ const applications = {
     },
   },
 
+  // Sends each record of a batch by itself and all of them together: a retry comes after the others. zendesk/maxwell#609
+  parallel_sends: {
+    producer: sends(20),
+    async eachBatch({ batch, resolveOffset, heartbeat }) {
+      const send = (messages) => this.producer.send({ topic, messages: messages.map(copy) })
+      if (fixed) await send(batch.messages)
+      else await Promise.all(batch.messages.map((message) => send([message])))
+      resolveOffset(batch.lastOffset())
+      await heartbeat()
+    },
+  },
+
+  // A failure is logged, and the position goes on. oleksiyk/kafka#59
+  swallowed_error: {
+    producer: sends(0),
+    async eachMessage({ message }) {
+      try {
+        await this.producer.send({ topic, messages: [copy(message)] })
+      } catch (error) {
+        console.error('not sent:', error.message)
+        if (fixed) throw error
+      }
+    },
+  },
+
   // Offsets of records that wait in the buffer are committed: they are lost when it ends. odpi/egeria#863
   buffer_behind_commits: {
     producer: sends(20),
