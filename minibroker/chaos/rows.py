@@ -176,6 +176,11 @@ def _hold(make: Callable[[Situation], Held | None]) -> Act:
     return act
 
 
+def _expire_transaction(at: Situation) -> bool:
+    name = at.request.transactional_id
+    return name is not None and at.services.transactions.expire(name)
+
+
 def _hold_markers(at: Situation) -> Held | None:
     return moves.LaggingReplicas.at_markers(at.services, at.target.transactional_id, at.parameters["at"])
 
@@ -761,6 +766,16 @@ ROWS: Final[tuple[Row, ...]] = (
         apis=frozenset({"AddPartitionsToTxn", "AddOffsetsToTxn", "InitProducerId"}),
         act=_fault(_follows_transaction, error="CONCURRENT_TRANSACTIONS"),
         weight=2,
+    ),
+    Row(
+        name="transaction-timed-out",
+        ids="T5",
+        text="The transaction is aborted: INVALID_PRODUCER_EPOCH for Produce, PRODUCER_FENCED for EndTxn.",
+        mechanism="TransactionCoordinator.abortTimedOutTransactions (KIP-588), after a jump of the broker's clock",
+        kept="Nothing of the transaction becomes visible.",
+        apis=frozenset({"Produce", "TxnOffsetCommit", "EndTxn"}),
+        act=_expire_transaction,
+        is_optional=True,
     ),
     Row(
         name="transaction-answer-lost",

@@ -439,6 +439,14 @@ class TransactionCoordinator:
         now_ms = self._core.clock.now_ms()
         return steps_of(ForEach([item for item in self.store.all() if item.is_timed_out(now_ms)], self._time_out))
 
+    def expire(self, transactional_id: str) -> bool:
+        """Abort an open transaction as after its timeout, and return whether there was one."""
+        transaction = self.store.get(transactional_id)
+        if transaction is None or transaction.state is not TransactionState.ONGOING:
+            return False
+        self._time_out(transaction)
+        return True
+
     def _time_out(self, transaction: Transaction) -> None:
         # The producer may have ended the transaction in the meantime.
         if self.store.get(transaction.transactional_id) is transaction:

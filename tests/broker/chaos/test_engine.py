@@ -31,6 +31,7 @@ _ELSEWHERE: Final = frozenset(
         "member-stalled",
         "producer-forgotten",
         "topic-not-known-yet",
+        "transaction-timed-out",
         "unanswered-append-failed",
     }
 )

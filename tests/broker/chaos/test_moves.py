@@ -15,7 +15,7 @@ from minibroker.server.requests.declarations import Target
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records.header import read_header
 from tests.broker.cluster.nodes import at, coordinator, create, described, leader, metadata, partition
-from tests.broker.coordinators.transactions.producer import Producer
+from tests.broker.coordinators.transactions.producer import Producer, committed_values
 from tests.broker.faults.tapped import Tapped
 from tests.broker.harness import Harness, batch
 from tests.patience import PATIENCE_S
@@ -105,6 +105,21 @@ def test_markers_are_late_in_one_partition_or_in_all(cluster: Harness) -> None:
         assert producer.add(("t", 0)) == [ErrorCode.CONCURRENT_TRANSACTIONS]
         lagging.end()
         assert all(log.last_stable_offset == log.log_end_offset for log in logs)
+
+
+def test_a_transaction_may_time_out(cluster: Tapped) -> None:
+    coordinator(cluster, "mine", 1)
+    cluster.core.cluster.move_leader("__transaction_state", 0, 1)
+    cluster.run_soon()
+    producer = Producer(cluster)
+    transactions = cluster.services.transactions
+    assert not transactions.expire("mine")
+    producer.write(b"a")
+    assert transactions.expire("mine")
+    assert not transactions.expire("mine")
+    assert producer.send(b"b").error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert producer.commit() == ErrorCode.PRODUCER_FENCED
+    assert committed_values(cluster.fetch_one(isolation_level=1)) == []
 
 
 def test_one_broker_has_an_old_view(cluster: Harness) -> None:
