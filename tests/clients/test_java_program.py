@@ -124,6 +124,20 @@ def test_a_program_is_started_from_the_cache_which_is_unpacked_again_if_it_has_g
     assert f"has ended before it was ready; if the program is damaged, delete {folder}\n" in damaged.stderr
 
 
+def test_a_broker_ends_with_a_jvm_that_is_killed(java: ClassPath, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    environment = java.environment({"TMPDIR": str(tmp_path / "data")})
+    with subprocess.Popen(java.command("stay"), env=environment, stdout=subprocess.PIPE, text=True) as jvm:
+        assert jvm.stdout is not None
+        assert jvm.stdout.readline().startswith("127.0.0.1:")
+        assert len(list((tmp_path / "data").glob("minibroker-*"))) == 1
+        jvm.kill()
+    deadline = time.monotonic() + PATIENCE_S
+    while left := list((tmp_path / "data").glob("minibroker-*")):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.01)  # until another process has ended
+
+
 def test_two_processes_unpack_at_the_same_time(java: ClassPath) -> None:
     running = [
         subprocess.Popen(java.command(), env=java.environment({}), stdout=subprocess.PIPE, text=True) for _ in range(2)
