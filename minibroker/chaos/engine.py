@@ -13,6 +13,7 @@ from minibroker.chaos.rows import ROWS, Row, rows_of
 from minibroker.chaos.steps import DEFAULT_PROFILE, VERSION, ChaosError, Step
 from minibroker.check.facts import facts_of
 from minibroker.check.invariants import find_broker_violations
+from minibroker.server.faults.fault import Fault
 from minibroker.server.faults.registry import faults_of
 from minibroker.server.inspection.recording import recording_of
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from minibroker.chaos.points import Occasion
-    from minibroker.server.faults.fault import Fault, RequestContext
+    from minibroker.server.faults.fault import RequestContext
     from minibroker.server.inspection.recording import RecordedRequest
     from minibroker.server.requests.call import Call
     from minibroker.server.requests.declarations import Target
@@ -197,6 +198,7 @@ class Chaos:
         self._closings: Counter[str | None] = Counter()
         self._watches: list[_Watch] = []
         self._holds: list[_Hold] = []
+        self._unstarted: set[tuple[int, Target]] = set()
         self._connections: dict[str | None, set[object]] = {}
         self._number = 0
         self._began_after = recording_of(self._services).last_number
@@ -231,6 +233,7 @@ class Chaos:
 
     def _end_all(self) -> None:
         self._is_quiet = True
+        self._unstarted.clear()
         while self._holds:
             self._end_hold(self._holds[-1])
         faults_of(self._services).settle()
@@ -297,13 +300,14 @@ class Chaos:
             self.outlived.add(context.client_id or "a client without an id")
         self._count_down(context)
         is_over = self._is_quiet or self._schedule.is_over
-        if request is None or (is_over and not self._watches):
+        if request is None or (is_over and not self._watches and not self._unstarted):
             return None
         occasions = list(self.points.of(context, request))
+        refusal = self._refuse_later_batches(occasions) if self._unstarted and context.api == "Produce" else None
         self._watch(context, request, entry.origin, occasions)
         rows = self._by_api.get(context.api, ())
-        if is_over or not rows:
-            return None
+        if is_over or not rows or refusal is not None:
+            return refusal
         names = [occasion.point.name for occasion in occasions]
         happened = max((self._happened[name] for name in names), default=0)
         for occasion in occasions:
@@ -318,6 +322,7 @@ class Chaos:
                         if self._given is None and self._closings[context.client_id] >= _MAX_CLOSINGS:
                             continue
                         self._closings[context.client_id] += 1
+                    self._note_first_batch(context.api, occasion, fault)
                     self._schedule.record(step, occasion.point)
                     self._happened.update(names)
                     done = replace(step, attempt=occasion.point.attempt, number=entry.number or self._number)
@@ -327,6 +332,26 @@ class Chaos:
                     known = frozenset(self._connections[context.client_id])
                     self._watches.append(_Watch(done, context, occasion.target, known, fault))
                     return fault
+        return None
+
+    def _note_first_batch(self, api: str, occasion: Occasion, fault: Fault | None) -> None:
+        """Record that the first batch of an idempotent producer in a partition is refused."""
+        if api == "Produce" and fault is not None and fault.error is not None and not fault.applied:
+            header = occasion.detail.header
+            if header.producer_id >= 0 and header.base_sequence == 0:
+                self._unstarted.add((header.producer_id, occasion.target))
+
+    def _refuse_later_batches(self, occasions: list[Occasion]) -> Fault | None:
+        """Refuse what a producer has sent after its refused first batch, until it sends that again.
+
+        A leader that knows nothing of a producer takes any sequence number, so the first batch would never be taken.
+        """
+        for occasion in occasions:
+            header, target = occasion.detail.header, occasion.target
+            if (header.producer_id, target) in self._unstarted:
+                if header.base_sequence:
+                    return Fault(error="NOT_LEADER_OR_FOLLOWER", topic=target.topic, partition=target.partition)
+                self._unstarted.remove((header.producer_id, target))
         return None
 
     def _count_down(self, context: RequestContext) -> None:

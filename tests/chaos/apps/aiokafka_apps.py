@@ -25,7 +25,7 @@ def clients(app: Application, **of_producer: Any) -> tuple[Any, Any]:
         heartbeat_interval_ms=200,
         fetch_max_wait_ms=100,
     )
-    return consumer, AIOKafkaProducer(**common, **of_producer)
+    return consumer, AIOKafkaProducer(**common, acks="all", **of_producer)
 
 
 async def commit(consumer: Any, offsets: Any = None) -> None:
@@ -43,18 +43,22 @@ async def checkpoint_moves_back(app: Application) -> None:
     """
     consumer, producer = clients(app, enable_idempotence=True)
     rebalances = 0
+    assigned = asyncio.Event()
 
     class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # it has no types
         async def on_partitions_revoked(self, revoked: Any) -> None:
             nonlocal rebalances
             rebalances += 1
+            assigned.clear()
 
-        async def on_partitions_assigned(self, assigned: Any) -> None:
-            pass
+        async def on_partitions_assigned(self, partitions: Any) -> None:
+            assigned.set()
 
     consumer.subscribe([app.source], listener=Listener())
     async with producer, consumer:
         while app.is_running:
+            if app.fixed:
+                await assigned.wait()
             before = rebalances
             for partition, records in (await consumer.getmany(timeout_ms=100, max_records=20)).items():
                 for record in records:
