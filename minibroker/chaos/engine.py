@@ -328,7 +328,7 @@ class Chaos:
                     done = replace(step, attempt=occasion.point.attempt, number=entry.number or self._number)
                     self.steps.append(done)
                     entry.chaos = done
-                    self._services.core.hooks.misbehaved(str(done))
+                    self._services.core.hooks.misbehaved(str(done.pending()))
                     known = frozenset(self._connections[context.client_id])
                     self._watches.append(_Watch(done, context, occasion.target, known, fault))
                     return fault

@@ -77,7 +77,9 @@ def test_the_tutorial_finds_keeps_and_mends_its_bug(tmp_path: Path) -> None:
     (tmp_path / "billing.py").write_text(service)
     (tmp_path / "test_billing.py").write_text(tests)
     assert "1 passed" in run(plain)
-    assert "without chaos the test passes" in run(find)
+    found = run(find)
+    assert "without chaos the test passes" in found
+    assert re.search(r"^E +request \d+: [a-z-]+(, .*)? at Produce of ", found, re.MULTILINE)
     assert shrink == [*find, "--kafka-chaos-shrink"]  # tests/pytest_plugin/test_chaos.py shrinks another test.
     assert copy[0] == "cp"
     (tmp_path / copy[1]).rename(tmp_path / copy[2])
