@@ -39,7 +39,7 @@ unexport PYRIGHT_PYTHON_FORCE_VERSION PYRIGHT_PYTHON_PYLANCE_VERSION PYRIGHT_PYT
 unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
-.PHONY: help setup serve check test torture suites lint format weight bench docs pages clients dist binary image lock clean
+.PHONY: help setup serve check test torture suites lint format weight bench docs pages clients dist binary packages image lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -144,6 +144,9 @@ dist: $(VENV)/.release ## Build wheel and source archive into dist, check them a
 
 binary: $(VENV)/.core ## Build the program that needs no Python into dist, for this platform (SIGNING_KEY=FILE as for dist)
 	@$(VENV)/bin/python -m binary.build dist $(SIGNING_KEY)
+
+packages: $(VENV)/.core ## Build the packages of other languages into dist, around what `make binary` has built (needs npm and Maven)
+	@$(VENV)/bin/python -m binary.packages dist
 
 image: $(VENV)/.core ## Build the container image into build/image without an engine, as an archive (as root)
 	@$(VENV)/bin/python -m tests.docker.building

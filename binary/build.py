@@ -39,7 +39,7 @@ def main(dist: str, key: str | None = None) -> int:
     with tempfile.TemporaryDirectory() as place:
         folder = _collect(Path(place))
         archive = Path(dist).resolve() / f"minibroker-{__version__}-{platform_name(folder)}.tar.gz"
-        _pack(folder, archive)
+        pack(folder, archive)
         _report(folder, archive)
     sums = write_checksums(sorted(path for path in archive.parent.iterdir() if path.suffix in {".gz", ".whl"}))
     if key is not None:
@@ -104,7 +104,7 @@ def _copy_licenses(distribution: Distribution, target: Path) -> None:
             shutil.copy(source, target / file.name)
 
 
-def _pack(folder: Path, archive: Path) -> None:
+def pack(folder: Path, archive: Path) -> None:
     """Write the folder into an archive whose bytes depend on nothing but names and contents."""
 
     def plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:

@@ -49,10 +49,14 @@ def main(directory: str, key: str | None = None) -> int:
 
 def write_checksums(archives: list[Path]) -> Path:
     """Write SHA256SUMS beside the archives, and return its path."""
-    lines = [f"{hashlib.sha256(archive.read_bytes()).hexdigest()}  {archive.name}\n" for archive in archives]
     path = archives[0].parent / "SHA256SUMS"
-    path.write_text("".join(lines))
+    path.write_text(checksums(archives))
     return path
+
+
+def checksums(archives: list[Path]) -> str:
+    """Return the SHA-256 of files in the format of sha256sum."""
+    return "".join(f"{hashlib.sha256(archive.read_bytes()).hexdigest()}  {archive.name}\n" for archive in archives)
 
 
 def sign(sums: Path, key: str) -> None:

@@ -30,7 +30,7 @@ REGISTRIES = [
     r"(proxy|sum)\.golang\.org",
     r"static\.crates\.io",
     r"index[-]url",
-    r"GOPROXY[=]",
+    r"GOPROXY[=](?!file:)",
 ]
 PATHS_OF_ONE_MACHINE = [r"(?<![\w.])/(home|Users|root)/\w"]
 

@@ -89,13 +89,18 @@ func findProgram(ctx context.Context) (string, error) {
 	return "minibroker", nil
 }
 
+// damage returns a sentence for a program that has ended too early.
+func damage(program string) string {
+	if folder, err := cacheFolder(); err == nil && strings.HasPrefix(program, folder) {
+		return "; if the cache is damaged, remove " + filepath.Dir(program)
+	}
+	return ""
+}
+
 // hint returns a sentence for a program that does not start.
 func hint(program string) string {
-	if folder, err := cacheFolder(); err == nil && strings.HasPrefix(program, folder) {
-		return "if the cache is damaged, remove " + filepath.Dir(program)
-	}
 	if program != "minibroker" {
-		return "MINIBROKER_COMMAND and MINIBROKER_BINARY name a program, or nothing"
+		return "MINIBROKER_COMMAND and MINIBROKER_BINARY name a program, or nothing" + damage(program)
 	}
 	return fmt.Sprintf("MINIBROKER_BINARY names the program or its archive for %s, "+
 		"and MINIBROKER_RELEASES the address to fetch it from", platform())
@@ -192,7 +197,7 @@ func unpacked(name string, content []byte, expected string) (string, error) {
 		err = unpack(content, folder, folderOf(sum))
 	}
 	if err == nil && cached(sum) == "" {
-		err = errors.New("it is not an archive of minibroker")
+		err = fmt.Errorf("remove %s, which is damaged", folderOf(sum))
 	}
 	if err != nil {
 		return "", fmt.Errorf("minibroker: %s cannot be unpacked into the cache: %w; XDG_CACHE_HOME names another folder than %s",
@@ -215,13 +220,11 @@ func unpack(content []byte, folder, target string) error {
 	if err := extract(content, scratch); err != nil {
 		return err
 	}
-	if os.Rename(scratch, target) == nil || cached(filepath.Base(target)) != "" { // Another process was first.
+	err = os.Rename(scratch, target)
+	if _, absent := os.Stat(target); absent == nil { // It is there, or another process was first.
 		return nil
 	}
-	if err := os.RemoveAll(target); err != nil { // It is damaged.
-		return err
-	}
-	return os.Rename(scratch, target)
+	return err
 }
 
 func extract(content []byte, folder string) error {

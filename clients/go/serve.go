@@ -114,7 +114,7 @@ func Serve(ctx context.Context, options ServeOptions) (*Broker, error) {
 	if err := broker.waitUntilReady(ctx, stdout, options.Token); err != nil {
 		_ = child.Process.Kill()
 		<-broker.ended
-		return nil, fmt.Errorf("minibroker: %s: %w\n%s", strings.Join(command, " "), err, stderr.text())
+		return nil, fmt.Errorf("minibroker: %s: %w%s\n%s", strings.Join(command, " "), err, damage(command[0]), stderr.text())
 	}
 	return broker, nil
 }

@@ -68,11 +68,9 @@ function unpacked(archive) {
     try {
       fs.renameSync(scratch, folderOf(sum));
     } catch (error) {
-      // Another process was first, or the folder there is damaged.
-      if (cached(sum)) return cached(sum);
-      fs.rmSync(folderOf(sum), { recursive: true, force: true });
-      fs.renameSync(scratch, folderOf(sum));
+      if (!fs.existsSync(folderOf(sum))) throw error; // Otherwise another process was first.
     }
+    if (!cached(sum)) throw new Error(`remove ${folderOf(sum)}, which is damaged`);
     clear();
     return cached(sum);
   } catch (error) {
@@ -102,10 +100,14 @@ function findProgram() {
   return bundled() ?? (sum && cached(sum)) ?? "minibroker";
 }
 
+/** Returns a sentence for a program that has ended too early. */
+function damage(program) {
+  return program.startsWith(cacheFolder()) ? `; if the cache is damaged, remove ${path.dirname(program)}` : "";
+}
+
 /** Returns a sentence for a program that does not start. */
 function hint(program) {
-  if (program.startsWith(cacheFolder())) return `if the cache is damaged, remove ${path.dirname(program)}`;
-  if (program !== "minibroker") return "MINIBROKER_COMMAND and MINIBROKER_BINARY name a program, or nothing";
+  if (program !== "minibroker") return `MINIBROKER_COMMAND and MINIBROKER_BINARY name a program, or nothing${damage(program)}`;
   const manifest = `@minibroker/${platform()}`;
   return (
     `the package ${manifest} is not installed: npm leaves it out with --omit=optional, and on platforms that it has no ` +
@@ -113,4 +115,4 @@ function hint(program) {
   );
 }
 
-module.exports = { findProgram, hint };
+module.exports = { damage, findProgram, hint };

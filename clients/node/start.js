@@ -4,7 +4,7 @@ const { spawn } = require("node:child_process");
 const { createInterface } = require("node:readline");
 const { ControlClient } = require("./client.js");
 const { version } = require("./package.json");
-const { findProgram, hint } = require("./program.js");
+const { damage, findProgram, hint } = require("./program.js");
 
 const START_MS = 60_000;
 const STOP_MS = 30_000;
@@ -61,7 +61,7 @@ async function start({ command, topics = [], brokers = 1, registry = false, toke
   });
   const fail = (reason) => new Error(`minibroker: ${program} ${reason}\n${kept}`.trim());
   const early = ended.then((reason) => {
-    if (typeof reason === "string") throw fail(`serve has ended before it was ready, with ${reason}`);
+    if (typeof reason === "string") throw fail(`serve has ended before it was ready, with ${reason}${damage(program)}`);
     throw fail(`does not start: ${reason.message}; ${hint(program)}`);
   });
   const ready = new Promise((resolve) => {

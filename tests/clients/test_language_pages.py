@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from binary import packages
 from tests.clients import control_client_programs as programs
 from tests.clients import go_programs, toolchains
 from tests.clients.broker_process import ROOT
@@ -22,7 +23,6 @@ from tests.programs import run_to_success
 from tests.test_documented_blocks import CODE
 
 TIMEOUT = 600  # a hang; they take seconds
-CHECKOUT = "/path/to/minibroker"
 NOT_RUN = {"docs/test-dotnet.md"}  # takes the .NET SDK; the page says that it is not run
 JAVA = {f"docs/test-{name}.md" for name in ("junit", "micronaut", "quarkus", "spring")}
 PAGES = sorted({f"docs/{path.name}" for path in (ROOT / "docs").glob("test-*.md")} - NOT_RUN)
@@ -67,14 +67,6 @@ def test_a_page_goes_from_the_dependency_to_its_use_in_files_that_are_run(page: 
     assert headings == ["Dependency", "Start", "Use", "Run"]
 
 
-def test_the_pages_install_the_broker_alike() -> None:
-    pages = [page for page in PAGES if page not in JAVA]  # which need no Python
-    (commands,) = {code(page, "Dependency", "sh")[0] for page in pages}
-    (install,) = re.findall(r"bin/pip install '(.*)'", commands)
-    assert install == f"{CHECKOUT}[control]"
-    assert re.search(r"^MINIBROKER_COMMAND=\S+/bin/minibroker$", commands.replace("export ", ""), re.MULTILINE)
-
-
 def test_the_pages_name_the_versions_that_the_clients_need() -> None:
     """Jest and Vitest need a newer Node.js than the client does."""
     (go,) = re.findall(r"^go (\S+)$", (ROOT / "clients/go/go.mod").read_text(), re.MULTILINE)
@@ -82,7 +74,7 @@ def test_the_pages_name_the_versions_that_the_clients_need() -> None:
     (java,) = re.findall(r"<maven.compiler.release>(.*)<", (ROOT / "clients/java/pom.xml").read_text())
     named = {"go": f"Go {go}", "rust": f"Rust {rust}", "junit": f"Java {java}", "jest": "Node.js 18.14"}
     for page, version in named.items():
-        assert f"You need {version} or newer," in (ROOT / f"docs/test-{page}.md").read_text()
+        assert f"You need {version} or newer" in (ROOT / f"docs/test-{page}.md").read_text()
 
 
 def test_go(tmp_path: Path) -> None:
@@ -94,8 +86,9 @@ def test_go(tmp_path: Path) -> None:
     def build(made: Path) -> None:
         for path in pins:
             shutil.copy(path, tmp_path)
-        _, edit = code("docs/test-go.md", "Dependency", "sh")
-        for command in ([*edit.replace(CHECKOUT, str(ROOT)).split()], [go, "mod", "download"]):
+        module = packages.GO_MODULE
+        replace = f"-replace={module}={ROOT}/clients/go"
+        for command in ([go, "mod", "edit", f"-require={module}@v1.0.0", replace], [go, "mod", "download"]):
             if failure := toolchains.run(command, tmp_path):
                 toolchains.missing(failure)
         command = [go, "test", "-c", "-trimpath", "-buildvcs=false", "-o", f"{made}/page.test", "."]
@@ -108,27 +101,25 @@ def test_go(tmp_path: Path) -> None:
 
 
 def test_jest(tmp_path: Path) -> None:
-    packages = node_folder("docs/test-jest.md", tmp_path)
-    output = run([toolchains.tool("node"), str(packages / "jest/bin/jest.js"), "--no-cache", "--runInBand"], tmp_path)
+    modules = node_folder("docs/test-jest.md", tmp_path)
+    output = run([toolchains.tool("node"), str(modules / "jest/bin/jest.js"), "--no-cache", "--runInBand"], tmp_path)
     assert re.search(r"Tests: +7 passed", output), output
 
 
 @pytest.mark.torture
 def test_vitest(tmp_path: Path) -> None:
-    packages = node_folder("docs/test-vitest.md", tmp_path)
-    output = run([toolchains.tool("node"), str(packages / "vitest/vitest.mjs"), "run"], tmp_path)
+    modules = node_folder("docs/test-vitest.md", tmp_path)
+    output = run([toolchains.tool("node"), str(modules / "vitest/vitest.mjs"), "run"], tmp_path)
     assert re.search(r"Tests +2 passed", output), output
 
 
 def node_folder(page: str, folder: Path) -> Path:
     """Write the files of a page beside the packages. The folder of the packages."""
     write_files(page, folder)
-    packages = programs.node_packages() / "node_modules"
-    _, install = code(page, "Dependency", "sh")
-    assert install.split()[-1] == f"{CHECKOUT}/clients/node"  # which `node_packages` packs
+    modules = programs.node_packages() / "node_modules"
     (folder / "package.json").write_text('{"private": true}')
-    (folder / "node_modules").symlink_to(packages)
-    return packages
+    (folder / "node_modules").symlink_to(modules)
+    return modules
 
 
 def test_junit(tmp_path: Path) -> None:
@@ -153,8 +144,7 @@ def test_rust(tmp_path: Path) -> None:
     for folder in (package, ROOT / "clients/rust"):  # the next commands stay offline
         if failure := toolchains.run([cargo, "fetch"], folder, variables):
             toolchains.missing(failure)
-    _, add = code("docs/test-rust.md", "Dependency", "sh")
-    words = [cargo, *add.replace(CHECKOUT, str(ROOT)).split()[1:], "--offline"]
+    words = [cargo, "add", "--dev", "minibroker", "--path", f"{ROOT}/clients/rust", "--offline"]
     failure = toolchains.run(words, package, variables)
     assert failure is None, failure
     sources = [*files, *pins, *programs.rust_sources(ROOT / "clients/rust")]

@@ -72,13 +72,16 @@ pub(crate) fn find_program() -> Result<String> {
     }
 }
 
+/// Returns a sentence for a program that has ended too early.
+pub(crate) fn damage(program: &str) -> String {
+    let folder = Path::new(program).parent().filter(|folder| folder.starts_with(cache_folder()));
+    folder.map(|folder| format!("; if the cache is damaged, remove {}", folder.display())).unwrap_or_default()
+}
+
 /// Returns a sentence for a program that does not start.
 pub(crate) fn hint(program: &str) -> String {
-    if Path::new(program).starts_with(cache_folder()) {
-        return format!("if the cache is damaged, remove {}", cache_folder().display());
-    }
     if program != "minibroker" {
-        return "MINIBROKER_COMMAND and MINIBROKER_BINARY name a program, or nothing".into();
+        return format!("MINIBROKER_COMMAND and MINIBROKER_BINARY name a program, or nothing{}", damage(program));
     }
     format!(
         "MINIBROKER_BINARY names the program or its archive for {}, and MINIBROKER_RELEASES the address to fetch it from",
@@ -161,17 +164,14 @@ fn unpacked(name: &str, content: &[u8], expected: Option<&str>) -> Result<String
 fn unpack(content: &[u8], sum: &str) -> Result<String> {
     let (folder, scratch) = (folder_of(sum), cache_folder().join(format!("{}.{}", &sum[..16], std::process::id())));
     fs::create_dir_all(&scratch)?;
-    let moved = extract(content, &scratch).and_then(|()| {
-        if fs::rename(&scratch, &folder).is_ok() || cached(sum).is_some() {
-            return Ok(()); // In the second case another process was first.
-        }
-        fs::remove_dir_all(&folder)?; // It is damaged.
-        fs::rename(&scratch, &folder)
+    let moved = extract(content, &scratch).and_then(|()| match fs::rename(&scratch, &folder) {
+        Err(error) if !folder.exists() => Err(error),
+        _ => Ok(()), // It is there, or another process was first.
     });
     let _ = fs::remove_dir_all(&scratch);
     moved?;
     remove_unused()?;
-    cached(sum).ok_or_else(|| Error::other("it is not an archive of minibroker"))
+    cached(sum).ok_or_else(|| Error::other(format!("remove {}, which is damaged", folder.display())))
 }
 
 fn extract(content: &[u8], folder: &Path) -> Result<()> {

@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::program::{find_program, hint};
+use crate::program::{damage, find_program, hint};
 use crate::{Client, Error, VERSION};
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);
@@ -79,13 +79,9 @@ impl ServeOptions {
         if let Some(token) = &self.token {
             command.env("MINIBROKER_CONTROL_TOKEN", token);
         }
-        let mut child = command.spawn().map_err(|error| {
-            Error::Failed(format!(
-                "{} does not start: {error}; {}",
-                words[0],
-                hint(&words[0])
-            ))
-        })?;
+        let mut child = command
+            .spawn()
+            .map_err(|error| Error::Failed(format!("{} does not start: {error}; {}", words[0], hint(&words[0]))))?;
         let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
             unreachable!("both are piped")
         };
@@ -112,7 +108,10 @@ impl ServeOptions {
                 }
                 let status = child.wait().map(|status| status.to_string()).unwrap_or_default();
                 let said = errors.join().unwrap_or_default();
-                Err(Error::Failed(format!("{shown}: it has ended before it was ready: {status}\n{said}")))
+                Err(Error::Failed(format!(
+                    "{shown}: it has ended before it was ready: {status}{}\n{said}",
+                    damage(&words[0])
+                )))
             }
         }
     }
