@@ -1,7 +1,7 @@
 """Builds the packages of other languages around the self-contained programs: `python -m binary.packages DIST`.
 
 DIST has an archive for each platform, as `make binary` leaves them. It gets the folders `npm` (files of `npm pack`),
-`go` (a module proxy), `rust` (a path for cargo) and `maven` (a repository). The packages know the checksums of these archives.
+`go` (a module proxy), `rust` (a path for cargo) and `maven` (a repository). The packages know the archives' checksums.
 """
 
 import json
