@@ -43,8 +43,8 @@ def _quiet(servers: str, **settings: Any) -> dict[str, Any]:
     return {"bootstrap.servers": servers, "log_level": 0, "reconnect.backoff.max.ms": 200, **settings}
 
 
-def _feed(servers: str) -> None:
-    producer = Producer(_quiet(servers, **{"enable.idempotence": True, "client.id": "feeder"}))
+def _feed(servers: str, **options: Any) -> None:
+    producer = Producer(_quiet(servers, **{"enable.idempotence": True, "client.id": "feeder", **options}))
     for number in range(COUNT):
         producer.produce("in", f"v{number}", f"k{number % 3}")
     assert producer.flush(PATIENCE_S) == 0
@@ -182,6 +182,14 @@ def test_the_journal_the_time_line_and_checks_name_each_step(row: str, monkeypat
         assert all(f"chaos {entry.chaos.row}" in str(entry) for entry in entries)
         assert {step.row for step in chaos.steps} == {row}
         assert not [event for event in events.all() if event.kind == "fault"]
+
+
+def test_what_follows_a_refused_first_batch_is_refused_too(broker: Broker) -> None:
+    step = Step("not-leader", "Produce of 'k0' (a8304246) to in-1 by feeder")
+    with broker.chaos(steps=[step]) as chaos:
+        _feed(broker.bootstrap_servers, **{"batch.num.messages": 1})
+    assert chaos.met == (1, 0, 0)
+    assert _values(broker, "in") == sorted(f"v{number}".encode() for number in range(COUNT))
 
 
 def test_a_broker_may_begin_with_chaos() -> None:
