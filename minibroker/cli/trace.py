@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from minibroker.clock import SystemClock
 from minibroker.cluster.routing.routes import ROUTES
-from minibroker.config.addresses import format_address, parse_address, parse_advertised, parse_guarded_address
+from minibroker.config.addresses import (
+    format_address,
+    is_loopback,
+    parse_address,
+    parse_advertised,
+    parse_guarded_address,
+)
 from minibroker.config.properties import PropertiesError, parse_properties
 from minibroker.server.requests.endpoints import endpoint
 from minibroker_lab.page import open_trace_page
@@ -24,15 +30,18 @@ from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
     from minibroker.security.tls import contexts
+    from minibroker.server.faults import fault
+    from minibroker_lab.trace import faults as trace_faults
 
 if TYPE_CHECKING:
     from minibroker_lab.page.plane import TracePlane
+    from minibroker_lab.trace.faults import ProxyFaults
 
 _DEFAULT_LISTEN: Final = "127.0.0.1:9095"
 
 _DESCRIPTION: Final = """\
-A proxy between Kafka's clients and any broker. It shows each request with its response. It changes nothing but the
-addresses of brokers in responses, so that clients stay on the proxy.
+A proxy between Kafka's clients and any broker. It shows each request with its response. Without --faults it changes
+nothing but the addresses of brokers in responses, so that clients stay on the proxy.
 """
 
 
@@ -56,6 +65,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="TOKEN",
         help="token for the page; needed if others can reach its address (default MINIBROKER_CONTROL_TOKEN)",
     )
+    option("--faults", metavar="FILE", help="faults to inject, as JSON or YAML: see docs/trace.md")
+    option("--yes-this-is-a-test", action="store_true", help="inject faults although the broker is on another machine")
     option("--to-tls", action="store_true", help="connect to brokers with TLS")
     option("--to-config", metavar="FILE", help="a file with Kafka's client properties, for TLS to the brokers")
     parser.set_defaults(run=run)
@@ -75,9 +86,10 @@ def run(options: argparse.Namespace) -> int:
     to = parse_advertised(options.to, "--to")
     listen = parse_address(options.listen, "--listen")
     context = _make_tls_context(options)
+    faults = _read_faults(options, to[0]) if options.faults else None
     page = _open_page(options)
     with _open_output(options) as file:
-        return asyncio.run(_run(options, to, listen, context, file, page))
+        return asyncio.run(_run(options, to, listen, context, file, page, faults))
 
 
 def _open_page(options: argparse.Namespace) -> "TracePlane | None":
@@ -87,6 +99,15 @@ def _open_page(options: argparse.Namespace) -> "TracePlane | None":
     token = options.page_token or os.environ.get("MINIBROKER_CONTROL_TOKEN") or None
     sources = "--page-token or MINIBROKER_CONTROL_TOKEN"
     return open_trace_page(parse_guarded_address("--page", options.page, token, sources), token)
+
+
+def _read_faults(options: argparse.Namespace, host: str) -> "ProxyFaults":
+    if not is_loopback(host) and not options.yes_this_is_a_test:
+        raise ValueError(f"--faults: {host} is not this machine: add --yes-this-is-a-test if it is a test's")
+    try:
+        return trace_faults.ProxyFaults(fault.read_faults(options.faults))
+    except fault.FaultError as error:
+        raise ValueError(f"--faults {error}") from None
 
 
 def _make_tls_context(options: argparse.Namespace) -> ssl.SSLContext | None:
@@ -128,6 +149,7 @@ async def _run(
     context: ssl.SSLContext | None,
     file: TextIO | None,
     page: "TracePlane | None",
+    faults: "ProxyFaults | None",
 ) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -140,7 +162,7 @@ async def _run(
     line, left_out = _choose_formatters(json=options.json is not None)
     clock = SystemClock(loop)
     writer = LineWriter(clock, output, line, left_out, _print_error, None if page is None else page.ring)
-    proxy = Proxy(to, listen, context, writer)
+    proxy = Proxy(to, listen, context, writer, faults)
     try:
         await proxy.start()
         status = f"listen={format_address(proxy.address)} to={format_address(to)} pid={os.getpid()}"

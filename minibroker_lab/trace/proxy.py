@@ -13,10 +13,16 @@ from typing import TYPE_CHECKING, Final, cast
 
 from minibroker.config.addresses import LAST_PORT, format_address
 from minibroker_lab.trace.conversation import Conversation, RequestStream, ResponseStream
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker_lab.trace import faults as trace_faults
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Callable
 
+    from minibroker_lab.trace.faults import ProxyFaults
     from minibroker_lab.trace.lines import LineWriter
 
 MAX_PENDING: Final = 10_000
@@ -41,13 +47,22 @@ class Proxy:
         listen: The listening address for that broker. Other brokers get the next ports, or free ports if the port is 0.
         context: The TLS context for connections to brokers, or None.
         sink: Receives all exchanges.
+        faults: What happens to requests and responses, or None.
 
     Attributes:
         sides: The open connections of clients.
     """
 
-    def __init__(self, to: Address, listen: Address, context: ssl.SSLContext | None, sink: LineWriter) -> None:
+    def __init__(
+        self,
+        to: Address,
+        listen: Address,
+        context: ssl.SSLContext | None,
+        sink: LineWriter,
+        faults: ProxyFaults | None = None,
+    ) -> None:
         self.context = context
+        self.faults = faults
         self.sink = sink
         self._to = to
         self._listen = listen
@@ -234,6 +249,7 @@ class ClientSide(_Side):
         self._target = target
         self._connecting: asyncio.Task[None] | None = None
         self.ended_by = "broker"
+        self.faulty: trace_faults.FaultyConnection | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Connect to the broker before reading anything from the client."""
@@ -248,6 +264,8 @@ class ClientSide(_Side):
             lambda host, port: self._owner.translate(host, port, own_address[0]),
         )
         self._stream = RequestStream(self.conversation, MAX_KEPT_BYTES)
+        if self._owner.faults is not None:
+            self.faulty = trace_faults.FaultyConnection(self._owner.faults, self)
         self._owner.sides.add(self)
         self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
@@ -274,13 +292,36 @@ class ClientSide(_Side):
 
     def data_received(self, data: bytes) -> None:
         """Forward the client's bytes to the broker."""
-        self._stream.feed(data)
-        other = self.other
-        assert other is not None
-        assert other.transport is not None
-        other.transport.write(data)
+        if self.faulty is not None:
+            self.faulty.feed_requests(data)
+        else:
+            self._stream.feed(data)
+            self.forward(data)
         if self.conversation.pending > MAX_PENDING:
             self.hold("pending")
+
+    def forward(self, data: bytes) -> None:
+        """Send bytes to the broker, unless the connection has ended."""
+        if self.other is not None and self.other.transport is not None:
+            self.other.transport.write(data)
+
+    def write(self, data: bytes | bytearray) -> None:
+        """Send bytes to the client."""
+        assert self.transport is not None
+        self.transport.write(data)
+
+    def end(self) -> None:
+        """Close the connection once all that was written has been sent."""
+        assert self.transport is not None
+        self.transport.close()
+
+    def detach_broker(self) -> Callable[[bytes], None]:
+        """Close the connection to the client only. Return a function that sends the broker a last request."""
+        broker = self.other
+        assert isinstance(broker, _BrokerSide)
+        self.other = None
+        self.end()
+        return broker.send_last
 
     def eof_received(self) -> bool:
         """Record that the client has sent all its data, and forward the end of the data."""
@@ -310,16 +351,28 @@ class _BrokerSide(_Side):
         self._client = client
         self.other = client
         self._stream = ResponseStream(client.conversation, MAX_KEPT_BYTES)
+        self._is_last = False
+
+    def send_last(self, data: bytes) -> None:
+        """Send a request whose client is gone, and close the connection after its response."""
+        assert self.transport is not None
+        self._is_last = True
+        self.transport.write(data)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._client.other = self
 
     def data_received(self, data: bytes) -> None:
-        transport = self._client.transport
-        assert transport is not None
-        for part in self._stream.feed(data):
-            transport.write(part)
+        if self._client.other is None:
+            if self._is_last and self.transport is not None:
+                self.transport.close()
+            return
+        if self._client.faulty is not None:
+            self._client.faulty.feed_responses(data)
+        else:
+            for part in self._stream.feed(data):
+                self._client.write(part)
         if self._client.conversation.pending <= MAX_PENDING:
             self._client.release("pending")
 

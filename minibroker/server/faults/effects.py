@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from minibroker.clock import Timer
     from minibroker.cluster.routing.outcomes import Channel
     from minibroker.server.faults.fault import Fault
-    from minibroker.server.faults.registry import MatchedFault
+    from minibroker.server.faults.installed import MatchedFault
 
 _BODY_AT: Final = 8
 _BLACK_HOLE_BYTES: Final = 1 << 16

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -12,6 +11,7 @@ from minibroker.cluster.routing.outcomes import Answer, ChangedResponse, Delayed
 from minibroker.cluster.routing.slices import then
 from minibroker.server.faults.effects import DelayedByFault, remove_records
 from minibroker.server.faults.fault import RequestContext
+from minibroker.server.faults.installed import InstalledFaults, combine
 from minibroker.server.faults.late_requests import LateRequests
 from minibroker.server.faults.refusals import refuse
 from minibroker.server.faults.stale_metadata import MetadataHistory
@@ -22,10 +22,11 @@ from minibroker.server.requests.targets import targets_of
 from minibroker_protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Callable
 
     from minibroker.cluster.routing.outcomes import Channel
     from minibroker.server.faults.fault import Fault
+    from minibroker.server.faults.installed import MatchedFault
     from minibroker.server.inspection.recording import RecordedRequest
     from minibroker.server.requests.call import Call
     from minibroker.server.services import Services
@@ -37,24 +38,7 @@ _IMMEDIATE: Final = frozenset({None, "error", "stale_metadata", "fetch_bytes"})
 """Actions whose response is sent like any other, unless it is delayed."""
 
 
-@dataclass(slots=True)
-class MatchedFault:
-    """The effect of faults on one request.
-
-    Attributes:
-        fault: The fault whose action applies, or None if the request is only delayed or throttled.
-        all: All faults that hit the request.
-        delay_ms: The sum of the delays of these faults.
-        throttle_ms: The longest throttle time of these faults.
-    """
-
-    fault: Fault | None
-    all: list[Fault]
-    delay_ms: float
-    throttle_ms: int
-
-
-class FaultRegistry:
+class FaultRegistry(InstalledFaults):
     """The installed faults, in the order of their installation.
 
     While there are faults, an advisor or observers, all requests go through `serve`.
@@ -65,43 +49,16 @@ class FaultRegistry:
     """
 
     def __init__(self, services: Services) -> None:
+        super().__init__()
         self._services = services
-        self._faults: tuple[Fault, ...] = ()  # Changes replace the tuple, because other threads may be reading it.
         self._advisor: Advisor | None = None
         self._observers: tuple[Observer, ...] = ()
         self.history: MetadataHistory | None = None
         self.late = LateRequests(services, self._handle)
 
-    def __len__(self) -> int:
-        return len(self._faults)
-
     def __bool__(self) -> bool:
         """Return whether requests must go through `serve`."""
         return bool(self._faults or self._advisor is not None or self._observers)
-
-    def __iter__(self) -> Iterator[Fault]:
-        return iter(self._faults)
-
-    def list(self) -> tuple[Fault, ...]:
-        """Return the faults in the order of their installation."""
-        return self._faults
-
-    def add(self, fault: Fault) -> Fault:
-        """Install a fault after the others. A fault that is already installed keeps its position."""
-        if fault not in self._faults:
-            self._install((*self._faults, fault))
-        return fault
-
-    def remove(self, fault: Fault) -> bool:
-        """Remove a fault, and return whether it was installed."""
-        if fault not in self._faults:
-            return False
-        self._install(tuple(other for other in self._faults if other is not fault))
-        return True
-
-    def clear(self) -> None:
-        """Remove all faults."""
-        self._install(())
 
     @property
     def advisor(self) -> Advisor | None:
@@ -135,17 +92,8 @@ class FaultRegistry:
         """Apply all late requests now."""
         self.late.apply_all()
 
-    @contextmanager
-    def installed(self, fault: Fault) -> Generator[Fault]:
-        """Install a fault for the duration of a `with` block."""
-        self.add(fault)
-        try:
-            yield fault
-        finally:
-            self.remove(fault)
-
     def _install(self, faults: tuple[Fault, ...]) -> None:
-        self._faults = faults
+        super()._install(faults)
         depth = max((fault.stale_metadata or 0 for fault in faults), default=0)
         if depth:
             self._remember_metadata(depth)
@@ -157,14 +105,6 @@ class FaultRegistry:
         if self.history is None or self.history.depth < depth:
             self.history = MetadataHistory(self._services, depth)
         return self.history
-
-    def match(self, context: RequestContext) -> MatchedFault | None:
-        """Return the effect of the faults that hit a request, or None.
-
-        Each fault counts the requests that it matches. Of the faults that are due, the first one with an action
-        applies. All due faults that only delay or throttle apply as well, regardless of their position.
-        """
-        return _combine([fault for fault in self._faults if fault.is_due(context)])
 
     def match_http(self, request: str) -> MatchedFault | None:
         """Count a request to the schema registry, such as `GET /subjects`, and return the effect on it, or None."""
@@ -189,7 +129,7 @@ class FaultRegistry:
         matched = self.match(context)
         if matched is None and self._advisor is not None:
             advised = self._advisor(context, request, call, entry)
-            matched = None if advised is None else _combine([advised])
+            matched = None if advised is None else combine([advised])
         self.late.count(targets)
         if matched is None:
             work = self._handle(request, call, entry)
@@ -272,20 +212,6 @@ class FaultRegistry:
             return self._handle(replace(request, max_bytes=min(max_bytes, request.max_bytes)), call, entry)
         answered = self._handle(replace(request, max_bytes=0, max_wait_ms=0), call, entry)
         return then(answered, remove_records)
-
-
-def _combine(due: Sequence[Fault]) -> MatchedFault | None:
-    """Return the effect of the faults that are due for a request, or None if there are none."""
-    if not due:
-        return None
-    first = next((fault for fault in due if fault.action is not None), None)
-    hitting = [fault for fault in due if fault is first or fault.action is None]
-    return MatchedFault(
-        first,
-        hitting,
-        sum(fault.delay_ms or 0 for fault in hitting),
-        max((fault.throttle_ms or 0 for fault in hitting), default=0),
-    )
 
 
 def faults_of(services: Services) -> FaultRegistry:

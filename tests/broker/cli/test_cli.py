@@ -315,14 +315,6 @@ def test_an_empty_data_directory_is_refused(refused: Callable[..., str]) -> None
     assert refused("--data-dir", "") == "--data-dir is empty"
 
 
-def test_chaos_without_a_seed_or_in_one_of_several_processes_is_refused(refused: Callable[..., str]) -> None:
-    assert refused("--chaos", "") == "chaos: '' is not a seed such as 7, or 7:failovers"
-    assert refused("--chaos", "7:storm").startswith("profile: there is no 'storm'; there are default, ")
-    assert refused("--chaos", "7", "--meet", "127.0.0.1:1") == (
-        "chaos: all brokers have to be in one process, without --meet"
-    )
-
-
 def test_a_data_directory_in_use_is_refused(refused: Callable[..., str], tmp_path: Path) -> None:
     with Broker(data_dir=str(tmp_path / "logs")):
         message = refused("--data-dir", str(tmp_path / "logs"))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from minibroker.cli.main import main
 from tests.broker.control.http import Control
 from tests.clients.broker_process import BrokerProcess
 
@@ -48,3 +49,13 @@ def test_a_served_broker_can_begin_with_chaos_and_get_another_seed(
     assert control.post("/chaos", {"seed": 8}, 201)["seed"] == 8
     assert served.words["chaos"] == "7:network"
     served.terminate()
+
+
+def test_chaos_without_a_seed_or_in_one_of_several_processes_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for options, message in (
+        (["--chaos", ""], "chaos: '' is not a seed such as 7, or 7:failovers"),
+        (["--chaos", "7:storm"], "profile: there is no 'storm'"),
+        (["--chaos", "7", "--meet", "127.0.0.1:1"], "chaos: all brokers have to be in one process, without --meet"),
+    ):
+        assert main(["serve", "--listen", "127.0.0.1:0", *options]) == 1
+        assert message in capsys.readouterr().err

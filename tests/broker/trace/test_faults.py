@@ -1,0 +1,124 @@
+"""Faults of the proxy: what clients see of them, and what the broker has done meanwhile."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from minibroker import Broker
+from minibroker.cli.main import main
+from minibroker_protocol.messages.api_versions import ApiVersionsRequest
+from minibroker_protocol.messages.metadata import MetadataRequest
+from tests.broker.harness import batch, produce_request
+from tests.broker.socket_client import SocketClient, address_of
+from tests.clients.trace_process import TraceProcess
+from tests.patience import PATIENCE_S
+
+PRODUCE = 9
+
+
+@pytest.fixture(scope="module")
+def behind() -> Iterator[Broker]:
+    with Broker(topics=["t"], journal=True) as broker:
+        yield broker
+
+
+def trace(behind: Broker, folder: Path, *faults: dict[str, Any]) -> TraceProcess:
+    behind.reset()
+    path = folder / "faults.json"
+    path.write_text(json.dumps(list(faults)))
+    return TraceProcess(behind.bootstrap_servers, folder, ["--faults", str(path)])
+
+
+def values(behind: Broker) -> list[bytes | None]:
+    return [record.value for record in behind.records("t")]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"disconnect": "after"},
+        {"disconnect": "before"},
+        {"error": "NOT_LEADER_OR_FOLLOWER"},
+        {"error": "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "applied": True},
+        {"truncate": 6},
+        {"delay_ms": 30},
+        {"throttle_ms": 30},
+        {"late": 1},
+    ],
+    ids=str,
+)
+def test_an_idempotent_producer_gets_over_it(behind: Broker, tmp_path: Path, fault: dict[str, Any]) -> None:
+    with trace(behind, tmp_path, {"api": "Produce", "topic": "t", "times": 2, **fault}) as proxy:
+        config = {"bootstrap.servers": proxy.bootstrap, "enable.idempotence": True, "log_level": 0}
+        producer = Producer({**config, "reconnect.backoff.max.ms": 100, "retry.backoff.ms": 10, "linger.ms": 0})
+        for number in range(4):
+            producer.produce("t", str(number))
+            assert producer.flush(PATIENCE_S) == 0
+    assert values(behind) == [b"0", b"1", b"2", b"3"]
+    produced = [entry for entry in behind.requests if entry.api == "Produce"]
+    is_applied = "error" not in fault or "applied" in fault
+    repeats = (
+        2
+        if is_applied and not {"delay_ms", "throttle_ms"} & fault.keys() and fault.get("disconnect") != "before"
+        else 0
+    )
+    assert len(produced) == 4 + repeats
+
+
+def test_a_late_request_is_applied_after_another_of_its_partition(behind: Broker, tmp_path: Path) -> None:
+    with trace(behind, tmp_path, {"api": "Produce", "late": 1, "times": 1}) as proxy:
+        with SocketClient(address_of(proxy.bootstrap)) as first:
+            first.send(produce_request(batch(b"late")), PRODUCE)
+            assert first.is_closed()
+        assert values(behind) == []
+        with SocketClient(address_of(proxy.bootstrap)) as second:
+            second.ask(produce_request(batch(b"early")), PRODUCE)
+        behind.wait_for("t", 2)
+        assert values(behind) == [b"early", b"late"]
+
+
+@pytest.mark.parametrize(("when", "written"), [("before", []), ("after", [b"a"])])
+def test_a_dropped_response_leaves_the_connection_open(
+    behind: Broker, tmp_path: Path, when: str, written: list[bytes]
+) -> None:
+    with (
+        trace(behind, tmp_path, {"api": "Produce", "drop": when, "times": 1}) as proxy,
+        SocketClient(address_of(proxy.bootstrap)) as client,
+    ):
+        client.send(produce_request(batch(b"a")), PRODUCE)
+        assert client.ask(MetadataRequest(topics=None), 12).topics[0].name == "t"
+        assert values(behind) == written
+
+
+def test_bytes_change_only_where_a_fault_says_so(behind: Broker, tmp_path: Path) -> None:
+    faults = [{"api": "Produce", "throttle_ms": 7, "after": 1}, {"api": "ApiVersions", "throttle_ms": 8}]
+    with (
+        trace(behind, tmp_path, *faults) as proxy,
+        SocketClient(address_of(proxy.bootstrap)) as client,
+        SocketClient(address_of(behind.bootstrap_servers)) as direct,
+    ):
+        for version, throttle_ms in ((3, 0), (8, 7), (PRODUCE, 7)):
+            answer = client.ask(produce_request(batch(b"a")), version)
+            assert answer.throttle_time_ms == throttle_ms
+            assert answer.responses[0].partition_responses[0].error_code == 0
+        versions = client.ask(ApiVersionsRequest(), 2)
+        assert versions.throttle_time_ms == 8
+        assert versions.api_keys == direct.ask(ApiVersionsRequest(), 2).api_keys
+
+
+def test_what_a_proxy_cannot_do_and_another_machine_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "faults.json"
+    path.write_text('[{"api": "Fetch", "fetch_bytes": 1}]')
+    assert main(["trace", "--to", "127.0.0.1:1", "--faults", str(path)]) == 1
+    assert "--faults fetch_bytes: a proxy cannot do this" in capsys.readouterr().err
+    assert main(["trace", "--to", "kafka.test:9092", "--faults", str(path)]) == 1
+    assert "add --yes-this-is-a-test" in capsys.readouterr().err
+    arguments = ["trace", "--to", "kafka.test:9092", "--faults", str(path), "--yes-this-is-a-test"]
+    assert main(arguments) == 1
+    assert "fetch_bytes" in capsys.readouterr().err
