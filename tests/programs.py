@@ -1,13 +1,22 @@
 """Runs programs for tests."""
 
+import os
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from tests.patience import PATIENCE_S
 
 Completed: TypeAlias = subprocess.CompletedProcess[str]
+BINARY: Final = os.environ.get("MINIBROKER_BINARY")
+"""The self-contained program that takes the place of this Python's packages, as a path."""
+
+
+def module_command(module: str, *options: str) -> list[str]:
+    """Return the words that run a module of ours, with options of Python that the self-contained program lacks."""
+    return [BINARY, "-m", module] if BINARY else [sys.executable, *options, "-m", module]
 
 
 def run_program(

@@ -17,7 +17,7 @@ from minibroker import AsyncBroker, Broker, OperationError
 from minibroker.config.key_tables import BROKER_KEYS, TOPIC_KEYS
 from tests.documented import ROOT, Block, blocks, code
 from tests.patience import PATIENCE_S
-from tests.programs import run_program, run_to_success
+from tests.programs import module_command, run_program, run_to_success
 
 pytestmark = pytest.mark.slow
 
@@ -64,7 +64,7 @@ def _loop_held_by_a_client() -> str:
 def _taken_port() -> str:
     with Broker() as broker:
         address = broker.bootstrap_servers
-        command = [sys.executable, "-m", "minibroker", "serve", "--listen", address]
+        command = [*module_command("minibroker"), "serve", "--listen", address]
         result = run_program(command, cwd=ROOT)
     return result.stderr.replace(address, "127.0.0.1:9092")
 
@@ -93,7 +93,7 @@ def _misspelt_names() -> str:
 
 def _client_with_tls() -> str:
     read_end, write_end = os.pipe()
-    command = [sys.executable, "-m", "minibroker", "serve", "--listen", "127.0.0.1:0"]
+    command = [*module_command("minibroker"), "serve", "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=write_end, text=True, cwd=ROOT) as serving:
         os.close(write_end)
         assert serving.stdout is not None

@@ -5,13 +5,13 @@ import re
 import selectors
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
 from tests.patience import PATIENCE_S
+from tests.programs import module_command
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -43,7 +43,7 @@ class BrokerProcess:
         self.stderr = directory / "stderr"
         self.bootstrap = "127.0.0.1:0"
         self.words: dict[str, str] = {}
-        self._command = [sys.executable, "-W", "default", "-m", *program, self.verb, *options]
+        self._command = [*module_command(program[0], "-W", "default"), *program[1:], self.verb, *options]
         self._child: subprocess.Popen[bytes] | None = None
 
     @property

@@ -24,7 +24,7 @@ from tests.clients.broker_process import environment as with_checkout
 from tests.clients.recorded_serve import CALLS
 from tests.clients.toolchains import tool
 from tests.patience import PATIENCE_S
-from tests.programs import run_to_success
+from tests.programs import BINARY, run_to_success
 
 FOLDER = ROOT / "clients"
 TIMEOUT = 600  # a hang; they take seconds
@@ -156,7 +156,7 @@ def test_a_page_names_the_version_of_the_checkout(page: str, text: str) -> None:
 def test_a_broker_ends_with_the_process_that_has_started_it(tmp_path: Path) -> None:
     program = f"require('{FOLDER}/node').start({{ stderr: null }}).then((b) => console.log(b.bootstrapServers))"
     forever = "; setInterval(() => {}, 1000)"
-    environment = {**with_checkout(), "MINIBROKER_COMMAND": str(Path(sys.executable).with_name("minibroker"))}
+    environment = {**with_checkout(), "MINIBROKER_COMMAND": BINARY or str(Path(sys.executable).with_name("minibroker"))}
     environment["TMPDIR"] = str(tmp_path)
     with subprocess.Popen(
         [tool("node"), "-e", program + forever], env=environment, stdout=subprocess.PIPE, text=True

@@ -1,7 +1,6 @@
 """Share consumers (KIP-932) of Java and franz-go: deliveries, acknowledgements, locks, wake-ups, kills."""
 
 import subprocess
-import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
@@ -13,6 +12,7 @@ from tests.clients import go_programs
 from tests.clients.java_programs import share_command
 from tests.clients.line_process import Event, LineProcess
 from tests.patience import PATIENCE_S
+from tests.programs import module_command
 
 _GROUP: Final = "sharers"
 _EXPLICIT: Final = "explicit"
@@ -64,7 +64,7 @@ def from_the_start(bootstrap: str, *more: str) -> None:
     """Have the group begin with the first records, and have more settings."""
     group = ("--entity-type", "groups", "--entity-name", _GROUP)
     setting = ("--add-config", ",".join(("share.auto.offset.reset=earliest", *more)))
-    command = [sys.executable, "-m", "minibroker_tools", "kafka-configs", "--bootstrap-server", bootstrap, "--alter"]
+    command = [*module_command("minibroker_tools"), "kafka-configs", "--bootstrap-server", bootstrap, "--alter"]
     subprocess.run([*command, *group, *setting], check=True, capture_output=True, timeout=PATIENCE_S)
 
 

@@ -2,6 +2,7 @@
 
 import io
 import re
+import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Final, NamedTuple
@@ -11,6 +12,8 @@ import pytest
 from minibroker_tools import dispatch
 from tests.command_line_tools.newest_jars import KAFKA_TOOLS, NewestTools
 from tests.kafka.oracle import Oracle
+from tests.patience import PATIENCE_S
+from tests.programs import BINARY, module_command
 
 _NOISE: Final = re.compile(r"log4j:|\s*at |\s*\.\.\. \d+ more|.*exit status \d|IllegalStateException: *$|\s*$")
 _EXIT: Final = re.compile(r"exit status (\d+)")
@@ -39,7 +42,11 @@ class Printed(NamedTuple):
 
 
 def run_tool(*words: str, stdin: bytes = b"") -> Printed:
-    """Run one of our tools in this process."""
+    """Run one of our tools in this process, or with the self-contained program."""
+    if BINARY:
+        command = [*module_command("minibroker_tools"), *words]
+        ended = subprocess.run(command, input=stdin, capture_output=True, timeout=PATIENCE_S, check=False)
+        return Printed(ended.stdout.decode(errors="replace"), ended.stderr.decode(errors="replace"), ended.returncode)
     out, errors = io.TextIOWrapper(io.BytesIO(), "utf-8", newline="\n"), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(errors):
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))

@@ -4,7 +4,6 @@ import os
 import re
 import socket
 import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from tests.clients.matrix.builds import kcat
 from tests.command_line_tools.comparing import new_topic
 from tests.command_line_tools.runs import Printed, run_tool
 from tests.patience import PATIENCE_S
+from tests.programs import module_command
 from tests.sweeps import one_in
 
 _TIMESTAMP = 1_600_000_000_000
@@ -150,7 +150,7 @@ def test_a_signal_has_a_group_left() -> None:
     with Broker(topics=["t"], journal=True) as broker:
         broker.produce("t", "a")
         words = ["kcat", "-b", broker.bootstrap_servers, "-G", "g", "-u", "-X", "auto.offset.reset=earliest", "t"]
-        with subprocess.Popen([sys.executable, "-m", "minibroker_tools", *words], stdout=subprocess.PIPE) as child:
+        with subprocess.Popen([*module_command("minibroker_tools"), *words], stdout=subprocess.PIPE) as child:
             assert child.stdout is not None
             assert child.stdout.readline() == b"a\n"
             child.terminate()

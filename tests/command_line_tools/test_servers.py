@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,11 +15,12 @@ from minibroker import Broker
 from minibroker_tools.commands.server import list_processes, stop_brokers
 from tests.command_line_tools.runs import run_tool
 from tests.patience import PATIENCE_S, eventually
+from tests.programs import module_command
 
 
 @contextmanager
 def run_server(*words: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "minibroker_tools", *words]
+    command = [*module_command("minibroker_tools"), *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
             yield process

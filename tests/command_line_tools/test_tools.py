@@ -14,7 +14,7 @@ from minibroker_tools.dispatch import TOOLS
 from minibroker_tools.failures import ToolError
 from tests.command_line_tools.runs import run_tool
 from tests.patience import PATIENCE_S
-from tests.programs import run_program, run_to_success
+from tests.programs import module_command, run_program, run_to_success
 
 
 def test_a_tool_is_found_by_its_name_with_and_without_sh_and_by_its_class(broker: str) -> None:
@@ -74,7 +74,7 @@ def test_a_peer_that_speaks_another_protocol_ends_a_tool_with_one_line(tmp_path:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(PATIENCE_S)
         address = f"127.0.0.1:{server.getsockname()[1]}"
-        program = [sys.executable, "-m", "minibroker_tools", "kafka-topics", "--list", "--bootstrap-server", address]
+        program = [*module_command("minibroker_tools"), "kafka-topics", "--list", "--bootstrap-server", address]
         with subprocess.Popen(
             [*program, "--command-config", str(config)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as tool:

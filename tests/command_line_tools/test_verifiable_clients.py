@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from minibroker.cli.main import main
 from tests.command_line_tools.runs import run_tool
 from tests.kafka import jvm
 from tests.patience import PATIENCE_S
-from tests.programs import run_to_success
+from tests.programs import module_command, run_to_success
 
 
 def parse_events(text: str) -> list[dict[str, Any]]:
@@ -80,7 +79,7 @@ def test_a_refused_record_is_an_event() -> None:
 def test_a_signal_ends_the_consumer_in_good_order() -> None:
     with Broker(topics=["t"], journal=True) as broker:
         words = ["--bootstrap-server", broker.bootstrap_servers, "--topic", "t", "--group-id", "g"]
-        program = [sys.executable, "-m", "minibroker_tools", "kafka-verifiable-consumer", *words]
+        program = [*module_command("minibroker_tools"), "kafka-verifiable-consumer", *words]
         with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as child:
             assert child.stdout is not None
             assert "startup_complete" in child.stdout.readline()

@@ -3,7 +3,6 @@
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -13,6 +12,7 @@ import pytest
 
 from tests.kafka.real_kafka import free_ports
 from tests.patience import PATIENCE_S, eventually
+from tests.programs import module_command
 from tests.registry.rest import Rest
 from tests.registry.schemas import V1, record
 
@@ -36,7 +36,7 @@ class Brokers:
             command = ["serve", *places, *addresses, *QUICK, "--set", f"node.id={node_id}"]
             command += ["--listen", self._address(node_id, 1), "--data-dir", str(self._directory / str(node_id))]
             self._processes[node_id] = subprocess.Popen(
-                [sys.executable, "-m", "minibroker", *command], stdout=subprocess.PIPE, text=True
+                [*module_command("minibroker"), *command], stdout=subprocess.PIPE, text=True
             )
         for node_id in nodes:
             output = self._processes[node_id].stdout

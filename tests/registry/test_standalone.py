@@ -19,6 +19,7 @@ from minibroker import Broker, Message, Security
 from tests.clients.broker_process import BrokerProcess
 from tests.command_line_tools.test_zookeeper_server import ours
 from tests.patience import PATIENCE_S
+from tests.programs import module_command
 from tests.registry.rest import Rest
 from tests.registry.schemas import OTHER, V1, V2
 
@@ -32,7 +33,7 @@ def start() -> Iterator[Start]:
     clients: list[Rest] = []
 
     def run(bootstrap: str, *options: str) -> Rest:
-        command = [sys.executable, "-m", "minibroker", "registry", "--listen", "127.0.0.1:0", "--bootstrap", bootstrap]
+        command = [*module_command("minibroker"), "registry", "--listen", "127.0.0.1:0", "--bootstrap", bootstrap]
         process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True)
         processes.append(process)
         assert process.stdout is not None
@@ -134,7 +135,7 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
         (["--bootstrap", "127.0.0.1:9092", "--config", str(tmp_path / "none")], "No such file"),
     ):
         completed = subprocess.run(
-            [sys.executable, "-m", "minibroker", "registry", *options],
+            [*module_command("minibroker"), "registry", *options],
             capture_output=True,
             text=True,
             timeout=PATIENCE_S,

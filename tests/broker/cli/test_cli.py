@@ -8,7 +8,6 @@ import selectors
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -24,7 +23,7 @@ from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRespo
 from tests.broker.socket_client import SocketClient
 from tests.kafka.real_kafka import free_ports
 from tests.patience import PATIENCE_S
-from tests.programs import run_program
+from tests.programs import module_command, run_program
 
 ROOT: Final = Path(__file__).parents[3]
 
@@ -35,7 +34,7 @@ class Served:
     def __init__(self, options: tuple[str, ...], temporary: Path) -> None:
         path = os.pathsep.join(str(ROOT / room) for room in (".", "protocol", "storage"))
         self.child = subprocess.Popen(
-            [sys.executable, "-m", "minibroker", "serve", *options],
+            [*module_command("minibroker"), "serve", *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": path, "TMPDIR": str(temporary)},
@@ -179,7 +178,7 @@ def test_the_ready_file_names_the_address(serve: Serve, tmp_path: Path) -> None:
 def test_the_broker_stops_when_its_parent_is_gone(tmp_path: Path) -> None:
     options = ["--listen", "127.0.0.1:0", "--stop-with-stdin", "--ready-file", str(tmp_path / "ready")]
     child = subprocess.Popen(
-        [sys.executable, "-m", "minibroker", "serve", *options],
+        [*module_command("minibroker"), "serve", *options],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "TMPDIR": str(tmp_path)},
@@ -336,7 +335,7 @@ def test_a_data_directory_in_use_is_refused(refused: Callable[..., str], tmp_pat
 )
 def test_listeners_that_cannot_be_served_are_refused(tmp_path: Path, listeners: str, reason: str) -> None:
     completed = run_program(
-        [sys.executable, "-m", "minibroker", "serve", "--data-dir", str(tmp_path), "--set", f"listeners={listeners}"]
+        [*module_command("minibroker"), "serve", "--data-dir", str(tmp_path), "--set", f"listeners={listeners}"]
     )
     assert (completed.returncode, completed.stdout, completed.stderr) == (1, "", f"minibroker: {reason}\n")
 

@@ -13,6 +13,7 @@ from minibroker.cli.main import main
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.record import NewRecord
 from tests.patience import PATIENCE_S
+from tests.programs import module_command
 from tests.storage.coordinator_logs import written
 from tests.storage.dumping import KAFKAS, ORDERS
 
@@ -27,7 +28,7 @@ def dumped(
 ) -> subprocess.CompletedProcess[bytes]:
     """Run the command in a process of its own."""
     return subprocess.run(
-        [sys.executable, "-m", "minibroker", "dump", *options],
+        [*module_command("minibroker"), "dump", *options],
         cwd=directory,
         input=stdin,
         capture_output=True,
@@ -109,7 +110,7 @@ def test_a_reader_that_leaves_early_ends_it_quietly(tmp_path: Path) -> None:
     path = tmp_path / LOG
     path.write_bytes(b"".join(build_batch(RECORDS, base_offset=100 * number) for number in range(300)))
     with subprocess.Popen(
-        [sys.executable, "-m", "minibroker", "dump", "--print-data-log", str(path)],
+        [*module_command("minibroker"), "dump", "--print-data-log", str(path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(),
