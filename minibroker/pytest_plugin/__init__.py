@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Unpack
 
+    from pyspark.sql import SparkSession
+
     from minibroker.broker import Broker
     from minibroker.operations.options import BrokerOptions
     from minibroker.pytest_plugin.chaos_runs import Run
@@ -232,6 +234,24 @@ def kafka(kafka_session: Broker, request: pytest.FixtureRequest) -> Iterator[Bro
 def kafka_bootstrap_servers(kafka: Broker) -> str:
     """HOST:PORT of `kafka`, for a client's configuration."""
     return kafka.bootstrap_servers
+
+
+@pytest.fixture(scope="session")
+def kafka_spark() -> Iterator[SparkSession]:
+    """A small Spark session with the Kafka connector, which runs until the last test has ended."""
+    try:  # These are loaded when a test uses them, if they are installed.
+        from minibroker_pipeline.jars import NoJarsError  # noqa: PLC0415 - loaded when a test uses it
+        from minibroker_pipeline.session import spark_session, test_settings  # noqa: PLC0415 - loaded when a test uses it
+    except ImportError as error:
+        pytest.fail(
+            f"the fixture `kafka_spark` needs PySpark: pip install 'minibroker[spark]' ({error})", pytrace=False
+        )
+    try:
+        spark = spark_session("tests", **(test_settings() | {"spark.master": "local[1]"}))
+    except NoJarsError as error:
+        pytest.fail(f"the fixture `kafka_spark`: {error}", pytrace=False)
+    yield spark
+    spark.stop()
 
 
 class KafkaFactory(Protocol):

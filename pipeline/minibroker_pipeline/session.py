@@ -7,7 +7,7 @@ the workers, and loopback addresses.
 import os
 import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import SparkSession
 
@@ -16,6 +16,10 @@ from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
     from minibroker_pipeline.source import data_source
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",  # In local time, dates and printed timestamps would depend on the machine.
@@ -87,6 +91,22 @@ def spark_session(
         # itself runs under the driver's Python on all machines, and without the files from `--py-files`.
         session.dataSource.register(data_source.MinibrokerDataSource)
     return session
+
+
+def run_to_end(writer: "DataStreamWriter", *, timeout_s: int = 60) -> "StreamingQuery":
+    """Run a stream until it has read what its sources have now, and return the query.
+
+    Raises:
+        StreamingQueryException: the query failed.
+        TimeoutError: the query takes longer.
+    """
+    query = writer.trigger(availableNow=True).start()
+    try:
+        if not query.awaitTermination(timeout_s):
+            raise TimeoutError(f"the stream has not ended within {timeout_s} s: {query.status['message']}")
+    finally:
+        query.stop()
+    return query
 
 
 def test_settings() -> dict[str, str]:

@@ -1,0 +1,31 @@
+"""The fixture `kafka_spark`, by the page that shows it and where Spark is missing."""
+
+import pytest
+
+from tests.documented import blocks
+from tests.pytest_plugin.conftest import Run
+
+
+@pytest.mark.toolchain
+def test_the_page_finds_the_duplicates_of_a_restarted_job(run: Run) -> None:
+    (test,) = [block.text for block in blocks("docs/test-spark.md") if block.language == "python"]
+    result = run(test, ini="filterwarnings =\n    default")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "1 passed" in result.stdout
+
+
+def test_without_pyspark_the_fixture_says_what_to_install(run: Run) -> None:
+    tests = """
+import sys
+sys.modules["pyspark"] = None
+
+def test_it(kafka_spark):
+    pass
+"""
+    result = run(tests)
+    assert result.returncode == 1
+    assert "the fixture `kafka_spark` needs PySpark: pip install 'minibroker[spark]'" in result.stdout
+
+
+def test_no_spark_is_loaded_without_the_fixture(run: Run) -> None:
+    assert run("import sys\n\ndef test_it(kafka):\n    assert 'pyspark' not in sys.modules\n").returncode == 0
