@@ -9,13 +9,13 @@ import asyncio
 import contextlib
 import logging
 import os
-import signal
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from typing import Final
 
 from minibroker.cli.kafka_lines import write_controller_lines
 from minibroker.config.addresses import parse_address
+from minibroker.config.event_loops import make_stop_event
 from minibroker.server.remote.holder import LinkPort, ServeLink
 from minibroker_container import health
 from minibroker_container.meeting import Registrar
@@ -61,9 +61,7 @@ def hold_ports(node: str, addresses: Sequence[str]) -> None:
 
 
 async def _hold_ports(node_id: int, addresses: Sequence[str]) -> None:
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    stop = make_stop_event()
     async with open_ports(addresses, Registrar(node_id, is_controller=True).serve) as ports:
         sys.stderr.write(
             f"minibroker container: controller {node_id} only tells the brokers which of them holds the logs; "

@@ -17,7 +17,7 @@ from minibroker_grade.wire import Address, answers_api_versions
 _PAUSE_S: Final = 0.05
 _ANSWER_S: Final = 5.0
 START_LIMIT_S: Final = 120.0
-_END_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_END_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
 """The signals that end the grader, which first stops the broker it started."""
 
 

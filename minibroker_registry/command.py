@@ -2,12 +2,12 @@
 
 import argparse
 import asyncio
-import signal
 import time
 from typing import Final
 
 from minibroker.config import BrokerConfig
 from minibroker.config.addresses import parse_address
+from minibroker.config.event_loops import make_stop_event
 from minibroker.config.properties import parse_properties
 from minibroker.security.settings import ListenerSettings
 from minibroker_container import health
@@ -107,9 +107,7 @@ def _find_brokers(connect: str, protocol: str) -> str:
 
 
 async def _serve(server: RegistryServer, log: ClientLog, default_level: str) -> None:
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    stop = make_stop_event()
     server.serve(log, default_level)
     health.report_ports([("", server.url.partition("://")[2])])
     print(f"minibroker registry ready: {server.url}", flush=True)  # noqa: T201 - programs wait for this line

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 from minibroker.broker.asynchronous import AsyncBroker
 from minibroker.cluster import errors
 from minibroker.cluster.cluster import ClusterError
+from minibroker.config.event_loops import LOOP_FACTORY
 from minibroker.operations.blocking import BlockingOperations
 from minibroker.operations.options import BrokerOptions, accept_options_by_name
 
@@ -164,9 +165,7 @@ class Broker(BlockingOperations):
             raise RuntimeError("the broker is running")
         started: threading.Event = threading.Event()
         failure: list[BaseException] = []
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._run(started, failure)), name="minibroker", daemon=True
-        )
+        self._thread = threading.Thread(target=self._run_loop, args=(started, failure), name="minibroker", daemon=True)
         self._thread.start()
         try:
             started.wait()
@@ -218,6 +217,10 @@ class Broker(BlockingOperations):
         self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._asynchronous.__aexit__(exc_type, exc, trace)
+
+    def _run_loop(self, started: threading.Event, failure: list[BaseException]) -> None:
+        with asyncio.Runner(loop_factory=LOOP_FACTORY) as runner:
+            runner.run(self._run(started, failure))
 
     async def _run(self, started: threading.Event, failure: list[BaseException]) -> None:
         """Run the broker on this thread until `stop` is called."""

@@ -7,7 +7,6 @@ import gc
 import logging
 import os
 import re
-import signal
 import sys
 import threading
 import warnings
@@ -19,6 +18,7 @@ from urllib import parse
 from minibroker.cli.container_variables import add_variable, find_unread_variables, is_in_container
 from minibroker.cli.options import DEFAULT_LISTEN, DEFAULT_PAGE, add_options
 from minibroker.config import parse_properties
+from minibroker.config.event_loops import LOOP_FACTORY, make_stop_event
 from minibroker.config.names import suggestion
 from minibroker.config.version import __version__
 from minibroker_protocol.lazy_imports import lazy
@@ -151,7 +151,8 @@ def _run_serve(options: argparse.Namespace) -> int:
     try:
         with console_module.Console(options.log_format, verbose=options.verbose) as console:
             try:
-                return asyncio.run(_serve(options, console))
+                with asyncio.Runner(loop_factory=LOOP_FACTORY) as runner:
+                    return runner.run(_serve(options, console))
             except (ValueError, OSError) as error:
                 _logger.critical("%s", _format_error(error, options))
                 return 1
@@ -270,12 +271,9 @@ def _ready_file(path: str | None) -> Generator[Callable[[str], None]]:
 
 def _stop_event(*, with_stdin: bool) -> asyncio.Event:
     """Return an event that is set by SIGTERM, by SIGINT and, if requested, by the end of stdin."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    stop = make_stop_event()
     if with_stdin:
-        threading.Thread(target=_read_stdin, args=(loop, stop), daemon=True).start()
+        threading.Thread(target=_read_stdin, args=(asyncio.get_running_loop(), stop), daemon=True).start()
     return stop
 
 

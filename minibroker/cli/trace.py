@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import contextlib
 import os
-import signal
 import ssl
 import sys
 from collections.abc import Callable, Generator
@@ -19,6 +18,7 @@ from minibroker.config.addresses import (
     parse_advertised,
     parse_guarded_address,
 )
+from minibroker.config.event_loops import make_stop_event
 from minibroker.config.properties import PropertiesError, parse_properties
 from minibroker.server.requests.endpoints import endpoint
 from minibroker_lab.page import open_trace_page
@@ -151,16 +151,13 @@ async def _run(
     page: "TracePlane | None",
     faults: "ProxyFaults | None",
 ) -> int:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    stop = make_stop_event()
     name = "stdout" if file is sys.stdout else options.json
     output: Output | None = None
     if file is not None:
         output = Output(file, lambda error: _print_error(f"{name}: {error.strerror or error}; nothing more is shown"))
     line, left_out = _choose_formatters(json=options.json is not None)
-    clock = SystemClock(loop)
+    clock = SystemClock(asyncio.get_running_loop())
     writer = LineWriter(clock, output, line, left_out, _print_error, None if page is None else page.ring)
     proxy = Proxy(to, listen, context, writer, faults)
     try:

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import resource
 import select
 import threading
 import time
@@ -22,7 +21,7 @@ from minibroker.server.node_listener import Kind, NodeListener, check_free
 from minibroker.server.services import open_services
 from minibroker_protocol.frame import BufferPool
 from minibroker_protocol.lazy_imports import lazy
-from minibroker_storage.descriptors import is_shortage
+from minibroker_storage.descriptors import is_shortage, raise_limit
 
 with lazy:
     from minibroker.cluster.logs import log_cleaner
@@ -244,12 +243,4 @@ class Server:
 
 def _log_file_limit() -> int:
     """Return the maximum number of open log files: half of the process's descriptors. The rest is for connections."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = _MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_FILES)
-    if soft < limit:
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
-            soft = limit
-        except (OSError, ValueError):  # macOS rejects this limit if it exceeds the kernel's own maximum.
-            pass
-    return max(_MIN_LOG_FILES, min(soft, _MAX_FILES) // 2)
+    return max(_MIN_LOG_FILES, min(raise_limit(_MAX_FILES), _MAX_FILES) // 2)

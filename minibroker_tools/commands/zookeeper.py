@@ -7,13 +7,13 @@ Those in which Kafka kept its metadata are not there, so the shell builds them f
 import asyncio
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from minibroker.clock import SystemClock
+from minibroker.config.event_loops import make_stop_event
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.settings import load_properties
 from minibroker_tools.client.zookeeper import connect
@@ -81,9 +81,7 @@ async def _serve(path: str) -> None:
     host, port = properties.get("clientPortAddress") or None, properties.get("clientPort", _DEFAULT_PORT)
     if not port.isdecimal() or int(port) not in _PORTS:
         raise ToolError(f"{path}: clientPort: {port!r} is no port")
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    stop = make_stop_event()
     zookeeper = ZooKeeperServer(SystemClock(asyncio.get_running_loop()))
     try:
         server = await asyncio.start_server(zookeeper.serve, host, int(port))

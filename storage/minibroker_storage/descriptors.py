@@ -9,8 +9,12 @@ The limit is read on each call because it can change while the process runs.
 
 import errno
 import os
-import resource
-from typing import Final
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Final
+
+_resource: Any = import_module("resource") if find_spec("resource") else None
+"""The module of that name, or None on Windows, which has no limit."""
 
 _SHORTAGE: Final = frozenset((errno.EMFILE, errno.ENFILE))
 _UNLIMITED: Final = 1 << 30
@@ -30,8 +34,26 @@ def is_shortage(error: BaseException) -> bool:
 
 def limit() -> int:
     """Return the current limit on open descriptors (the soft RLIMIT_NOFILE)."""
-    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return _UNLIMITED if soft == resource.RLIM_INFINITY else soft
+    if _resource is None:
+        return _UNLIMITED
+    soft: int = _resource.getrlimit(_resource.RLIMIT_NOFILE)[0]
+    return _UNLIMITED if soft == _resource.RLIM_INFINITY else soft
+
+
+def raise_limit(maximum: int) -> int:
+    """Raise the limit to `maximum`, or as far as the process may, and return the new limit."""
+    if _resource is None:
+        return maximum
+    soft: int
+    soft, hard = _resource.getrlimit(_resource.RLIMIT_NOFILE)
+    wanted = maximum if hard == _resource.RLIM_INFINITY else min(hard, maximum)
+    if soft < wanted:
+        try:
+            _resource.setrlimit(_resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+        except (OSError, ValueError):  # macOS rejects this limit if it exceeds the kernel's own maximum.
+            pass
+    return soft
 
 
 def max_files_beside_connections() -> int:

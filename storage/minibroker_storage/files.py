@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Final, NamedTuple
 
 from minibroker_protocol.records.header import LENGTH_AT, LOG_OVERHEAD
-from minibroker_storage import descriptors
+from minibroker_storage import descriptors, portability
 from minibroker_storage.errors import LogClosedError
 
 IOV_MAX: Final = 1024
@@ -343,6 +343,8 @@ def fsync_directory(directory: str) -> None:
     Raises:
         OSError: the sync failed.
     """
+    if not portability.CAN_SYNC_DIRECTORIES:
+        return
     fd = os.open(directory or ".", os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
