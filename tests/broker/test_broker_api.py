@@ -385,9 +385,9 @@ def test_a_fault_without_names_of_fields_is_answered_with_the_form(broker: Broke
     with pytest.raises(TypeError, match=r"by name, such as fault\(api='Produce'"):
         broker.fault("Produce", "NOT_LEADER_OR_FOLLOWER")
     with pytest.raises(TypeError, match="'Produce' is not a Fault; write add"):
-        broker.faults.add("Produce")  # type: ignore[arg-type]
+        broker.faults.add("Produce")  # type: ignore[arg-type]  # as people call it
 
 
 def test_wait_is_answered_with_the_method_that_waits_for_records(broker: Broker) -> None:
     with pytest.raises(TypeError, match="'orders' is none; `wait_for"):
-        broker.wait("orders")  # type: ignore[arg-type]
+        broker.wait("orders")  # type: ignore[arg-type]  # as people call it
