@@ -441,7 +441,7 @@ def _format_error(error: ValueError | OSError, options: argparse.Namespace | Non
     """Return the message of an error. An unusable file is named with the option that names it."""
     if isinstance(error, OSError):
         reason = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
-        for name in _FILE_OPTIONS:
+        for name in () if is_in_container() else _FILE_OPTIONS:
             paths: str | list[str] = getattr(options, name, None) or []
             for path in [paths] if isinstance(paths, str) else paths:
                 if error.filename in (path, f"{path}.tmp"):

@@ -195,7 +195,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(scope="session")
 def kafka_session(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """A `minibroker.Broker` that runs until the last test has ended. It is never reset automatically."""
-    from minibroker.broker import Broker  # noqa: PLC0415 - loaded when a test uses it
+    from minibroker.broker import Broker  # noqa: PLC0415 - most tests do not need it
 
     try:
         is_under_chaos = any(map(_asks_for_chaos, request.session.items))
@@ -240,8 +240,8 @@ def kafka_bootstrap_servers(kafka: Broker) -> str:
 def kafka_spark() -> Iterator[SparkSession]:
     """A small Spark session with the Kafka connector, which runs until the last test has ended."""
     try:  # These are loaded when a test uses them, if they are installed.
-        from minibroker_pipeline.jars import NoJarsError  # noqa: PLC0415 - loaded when a test uses it
-        from minibroker_pipeline.session import spark_session, test_settings  # noqa: PLC0415 - loaded when a test uses it
+        from minibroker_pipeline.jars import NoJarsError  # noqa: PLC0415 - most tests do not need it
+        from minibroker_pipeline.session import spark_session, test_settings  # noqa: PLC0415 - few tests need it
     except ImportError as error:
         pytest.fail(
             f"the fixture `kafka_spark` needs PySpark: pip install 'minibroker[spark]' ({error})", pytrace=False
@@ -265,7 +265,7 @@ class KafkaFactory(Protocol):
 @pytest.fixture
 def kafka_factory(request: pytest.FixtureRequest) -> Iterator[KafkaFactory]:
     """A function that starts a broker for one test, with the options of `minibroker.Broker`."""
-    from minibroker.broker import Broker  # noqa: PLC0415 - loaded when a test uses it
+    from minibroker.broker import Broker  # noqa: PLC0415 - most tests do not need it
 
     with ExitStack() as brokers:
 

@@ -143,7 +143,6 @@ def test_the_readme_and_the_control_plane_s_page_name_a_client_as_its_release_do
 @pytest.mark.parametrize(
     ("page", "text"),
     [
-        ("clients/go/README.md", "example.com/minibroker@v{}"),
         ("docs/test-go.md", "example.com/minibroker@v{}"),
         ("clients/java/README.md", "<version>{}</version>"),
         ("docs/ci.md", "registry.example.com/minibroker:{}"),
