@@ -40,6 +40,7 @@ RUN_ELSEWHERE: Final = {
     "docs/test-micronaut.md": "tests/clients/test_java_projects.py",
     "docs/test-quarkus.md": "tests/clients/test_java_projects.py",
     "docs/test-rust.md": "tests/clients/test_language_pages.py",
+    "docs/test-spark.md": "tests/pytest_plugin/test_spark.py",
     "docs/test-spring.md": "tests/clients/test_language_pages.py",
     "docs/test-vitest.md": "tests/clients/test_language_pages.py",
     "docs/testcontainers.md": "tests/docker/test_testcontainers.py",
