@@ -1,7 +1,8 @@
 """Builds the packages of other languages around the self-contained programs: `python -m binary.packages DIST`.
 
 DIST has an archive for each platform, as `make binary` leaves them. It gets the folders `npm` (files of `npm pack`),
-`go` (a module proxy), `rust` (a path for cargo) and `maven` (a repository). The packages know the archives' checksums.
+`go` (a module proxy), `rust` (a path for cargo), `dotnet` (a project) and `maven` (a repository). The packages know the
+archives' checksums.
 """
 
 import json
@@ -34,17 +35,18 @@ def main(dist: str) -> int:
         return 1
     write(archives, folder)
     maven.fill(list(archives.values()), folder)
-    print(*(f"{dist}/{name}" for name in ("npm", "go", "rust", "maven")), sep="\n")
+    print(*(f"{dist}/{name}" for name in ("npm", "go", "rust", "dotnet", "maven")), sep="\n")
     return 0
 
 
 def write(archives: Mapping[str, Path], folder: Path) -> None:
-    """Fill the folders of npm, Go and Rust."""
+    """Fill the folders of npm, Go, Rust and .NET."""
     sums = checksums(sorted(archives.values()))
     with tempfile.TemporaryDirectory() as scratch:
         npm(archives, sums, folder / "npm", Path(scratch), is_published=bool(pages.read()["published"]))
     go(sums, folder / "go")
-    _copy("rust", folder / "rust/minibroker", sums)
+    for language in ("rust", "dotnet"):
+        _copy(language, folder / language / "minibroker", sums)
 
 
 def platforms(dist: Path) -> Mapping[str, Path]:

@@ -22,6 +22,7 @@ EXTRAS: Final[dict[str, list[str]]] = tomllib.loads((ROOT / "pyproject.toml").re
 ]
 TAKEN: Final = re.compile(
     r"""(pip|pipx|uv\ tool)\ install\ ['"]?minibroker(?!-)\S*
+    |dotnet\ add\ package\ Minibroker\S*
     |(npx|uvx|docker\ pull|cargo\ add(\ --dev)?|npm\ (i|install)(\ --?[\w-]+)?)\ @?minibroker\b(?!.*\ --path).*""",
     re.VERBOSE,
 )

@@ -106,6 +106,7 @@ def test_the_types_for_node_take_what_is_right_and_refuse_what_is_not(tmp_path: 
 def version(language: str) -> str:
     """Return the version that a client has, from the file that a release takes it from."""
     file, pattern = {
+        "dotnet": ("dotnet/Minibroker.csproj", r"^    <Version>(.*)</Version>$"),
         "go": ("go/version.go", r'^const Version = "(.*)"$'),
         "java": ("java/pom.xml", r"^  <version>(.*)</version>$"),
         "node": ("node/package.json", r'^  "version": "(.*)",$'),
@@ -115,7 +116,7 @@ def version(language: str) -> str:
     return str(found)
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", [*LANGUAGES, "dotnet"])
 def test_a_client_can_be_released_beside_the_broker(language: str) -> None:
     assert version(language) == __version__
     assert (FOLDER / language / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
@@ -125,6 +126,7 @@ def test_a_client_can_be_released_beside_the_broker(language: str) -> None:
 @pytest.mark.parametrize(
     ("language", "file", "name"),
     [
+        ("dotnet", "Minibroker.csproj", "<PackageId>Minibroker</PackageId>"),
         ("go", "go.mod", "module example.com/minibroker\n"),
         ("java", "pom.xml", "<groupId>minibroker</groupId>\n  <artifactId>minibroker-junit5</artifactId>"),
         ("node", "package.json", '"name": "minibroker"'),
@@ -135,7 +137,7 @@ def test_the_readme_and_the_control_plane_s_page_name_a_client_as_its_release_do
     language: str, file: str, name: str
 ) -> None:
     assert name in (FOLDER / language / file).read_text()
-    published = {"go": "`example.com/minibroker`", "java": "`minibroker:minibroker-junit5`"}
+    published = {"dotnet": "`Minibroker`", "go": "`example.com/minibroker`", "java": "`minibroker:minibroker-junit5`"}
     for page in (FOLDER / language / "README.md", ROOT / "docs/control-plane.md"):
         assert published.get(language, "`minibroker`") in page.read_text()
 
