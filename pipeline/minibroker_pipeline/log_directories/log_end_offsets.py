@@ -139,8 +139,8 @@ class LogTail:
         self._segment: SegmentFiles | None = None
         self._position = 0
         self._replay_from = 0
-        #: Base offset of the segment, log end offset and end position after the last updates.
-        self._marks = deque[tuple[int, int, int]](maxlen=_MAX_MARKS)
+        #: Base offset and identity of the segment, log end offset and end position after the last updates.
+        self._marks = deque[tuple[int, int, int, int]](maxlen=_MAX_MARKS)
         self.transactions = Transactions() if transactions else None
         #: The offset after the last whole entry.
         self.log_end_offset = 0
@@ -177,13 +177,15 @@ class LogTail:
                     self._walk(log, segment, file)
         self.end_position = self._position
         self.end_offset = self._find_visible_end(log)
-        mark = log.segments[-1].base_offset, self.log_end_offset, self.end_position
+        last = log.segments[-1]
+        mark = last.base_offset, last.identity, self.log_end_offset, self.end_position
         if mark not in self._marks:
             self._marks.append(mark)
 
     def position_before(self, segment: SegmentFiles, offset: int) -> int:
         """Return a known position in a segment before the entries from this offset on, or 0."""
-        return max((mark[2] for mark in self._marks if mark[0] == segment.base_offset and mark[1] <= offset), default=0)
+        file = segment.base_offset, segment.identity
+        return max((mark[3] for mark in self._marks if mark[:2] == file and mark[2] <= offset), default=0)
 
     def _find_visible_end(self, log: PartitionLog) -> int:
         end = self.log_end_offset

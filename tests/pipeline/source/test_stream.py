@@ -243,6 +243,23 @@ def test_of_a_compacted_file_the_rest_is_read(tmp_path: Path, caplog: pytest.Log
     assert "records are left" in caplog.text
 
 
+def test_a_file_that_is_compacted_while_a_later_one_is_read_is_read_from_its_beginning(tmp_path: Path) -> None:
+    home = orders(tmp_path, 0, config=LogConfig())
+    batches = [a_batch(1, value=b"x" * 1000, base_offset=number) for number in range(9)]
+    home.append(*batches[:6])
+    reader = stream(tmp_path)
+    assert reader.latestOffset(at(0), ReadMaxRows(6)) == at(6)
+    home.append(*batches[6:])
+    home.log.roll(0)
+    home.append(a_batch(1))
+    assert reader.latestOffset(at(6), ReadMaxRows(1)) == at(7)
+    path = home.file(file_name(0, LOG_SUFFIX))
+    path.with_suffix(".cleaned").write_bytes(b"".join(batch.view for batch in batches[6:]))
+    path.with_suffix(".cleaned").rename(path)
+    assert reader.latestOffset(at(7), ALL) == at(10)
+    assert rows(reader, at(7), at(10)) == [7, 8, 9]
+
+
 def test_a_topic_that_was_made_anew_is_told_from_one_that_has_grown(tmp_path: Path) -> None:
     orders(tmp_path, 1)
     with pytest.raises(DataLossError, match="orders-0 ends at offset 3, but the query has read to 100"):
