@@ -23,6 +23,7 @@ from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.frame import read_request_header
+from minibroker_protocol.messages import MODULES
 from minibroker_protocol.primitives import skip_tagged_fields
 from minibroker_protocol.schema import fields_of
 
@@ -103,7 +104,9 @@ class ProxyFaults:
         view = memoryview(frame)[PREFIX:]
         try:
             header = read_request_header(view)
-            known = endpoint(ApiKey(header.api_key))
+            if header.api_key not in MODULES:
+                return None
+            known = endpoint(header.api_key)
             version, position = header.api_version, header.body
             if version in known.flexible:
                 position = skip_tagged_fields(view, position)

@@ -302,7 +302,8 @@ class ClientSide(_Side):
 
     def forward(self, data: bytes) -> None:
         """Send bytes to the broker, unless the connection has ended."""
-        if self.other is not None and self.other.transport is not None:
+        assert self.transport is not None
+        if self.other is not None and self.other.transport is not None and not self.transport.is_closing():
             self.other.transport.write(data)
 
     def write(self, data: bytes | bytearray) -> None:

@@ -1,6 +1,7 @@
 """Faults of the proxy: what clients see of them, and what the broker has done meanwhile."""
 
 import json
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ from confluent_kafka import Producer
 
 from minibroker import Broker
 from minibroker.cli.main import main
+from minibroker_lab.trace.faults import ProxyFaults
+from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from minibroker_protocol.messages.metadata import MetadataRequest
-from tests.broker.harness import batch, produce_request
-from tests.broker.socket_client import SocketClient, address_of
+from tests.broker.harness import batch, frame_of, produce_request
+from tests.broker.socket_client import SocketClient, address_of, framed
 from tests.clients.trace_process import TraceProcess
 from tests.patience import PATIENCE_S
 
@@ -92,6 +95,22 @@ def test_a_dropped_response_leaves_the_connection_open(
         client.send(produce_request(batch(b"a")), PRODUCE)
         assert client.ask(MetadataRequest(topics=None), 12).topics[0].name == "t"
         assert values(behind) == written
+
+
+def test_what_follows_a_request_that_closes_the_connection_is_lost_with_it(behind: Broker, tmp_path: Path) -> None:
+    with trace(behind, tmp_path, {"api": "Produce", "disconnect": "before", "times": 1}) as proxy:
+        with SocketClient(address_of(proxy.bootstrap)) as first:
+            frames = [frame_of(produce_request(batch(value)), PRODUCE, 1) for value in (b"a", b"b")]
+            first.send_bytes(b"".join(map(framed, frames)))
+            assert first.is_closed()
+        with SocketClient(address_of(proxy.bootstrap)) as second:
+            second.ask(produce_request(batch(b"c")), PRODUCE)
+    assert values(behind) == [b"c"]
+
+
+def test_a_request_of_an_api_that_only_controllers_serve_passes() -> None:
+    frame = framed(struct.pack(">hhih", ApiKey.VOTE, 0, 1, -1))
+    assert ProxyFaults([]).read(frame) is None
 
 
 def test_bytes_change_only_where_a_fault_says_so(behind: Broker, tmp_path: Path) -> None:
