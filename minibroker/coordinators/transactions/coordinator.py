@@ -420,6 +420,8 @@ class TransactionCoordinator:
 
     def retry_markers(self) -> None:
         """Write the markers that could not be written before."""
+        if self._timer is not None:
+            self._timer.cancel()
         self._timer = None
         self._complete_prepared(self.store.all())
 

@@ -97,6 +97,22 @@ def test_a_producer_with_acks_all_waits_for_the_high_watermark(cluster: Harness)
     assert read(cluster) == [b"a", b"b"]
 
 
+def test_a_partition_that_is_replicated_before_the_others_of_a_request_forgets_it(cluster: Harness) -> None:
+    cluster.core.cluster.move_leader("t", 1, 1)
+    logs = [partition(cluster, index).log for index in range(2)]
+    for log in logs:
+        log.hold()
+    request = produce_request(batch(b"a"))
+    request.topic_data[0].partition_data += produce_request(batch(b"b"), partition=1).topic_data[0].partition_data
+    pending = cluster.send(request, 10)
+    for log in logs:
+        assert not pending.is_answered
+        log.release()
+        assert not log._listeners  # pyright: ignore[reportPrivateUsage] - what else remembers the request is unseen
+        cluster.run_soon()
+    assert [answer.error_code for answer in pending.response.responses[0].partition_responses] == [0, 0]
+
+
 def test_a_repeated_batch_below_the_high_watermark_is_answered(cluster: Harness) -> None:
     fields = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
     cluster.produce(batch(b"a", **fields))

@@ -78,9 +78,9 @@ class DelayedProduce(DelayedResponse):
 
     def _end_wait(self, remaining: list[tuple[Partition, PartitionProduceResponse]]) -> None:
         waited, self._unreplicated = self._unreplicated, remaining
+        for partition in {partition for partition, _ in waited}.difference(partition for partition, _ in remaining):
+            partition.log.remove_append_listener(self._on_append)
         if waited and not remaining:
-            for partition, _ in waited:
-                partition.log.remove_append_listener(self._on_append)
             if self._timer is not None:
                 self._timer.cancel()
             # Another request may be in the middle of its work, and the delivery serves the next one of the connection.
