@@ -198,7 +198,7 @@ class Chaos:
         self._closings: Counter[str | None] = Counter()
         self._watches: list[_Watch] = []
         self._holds: list[_Hold] = []
-        self._unstarted: set[tuple[int, Target]] = set()
+        self._unstarted: dict[tuple[int, Target], Step] = {}
         self._connections: dict[str | None, set[object]] = {}
         self._number = 0
         self._began_after = recording_of(self._services).last_number
@@ -240,9 +240,11 @@ class Chaos:
 
     def stop(self) -> None:
         """Settle, and leave the broker as it was."""
-        self.settle()
-        faults_of(self._services).advisor = None
-        self._services.chaos = None
+        try:
+            self.settle()
+        finally:
+            faults_of(self._services).advisor = None
+            self._services.chaos = None
 
     @property
     def is_felt(self) -> bool:
@@ -303,7 +305,7 @@ class Chaos:
         if request is None or (is_over and not self._watches and not self._unstarted):
             return None
         occasions = list(self.points.of(context, request))
-        refusal = self._refuse_later_batches(occasions) if self._unstarted and context.api == "Produce" else None
+        refusal = self._refuse_later_batches(occasions, entry) if self._unstarted and context.api == "Produce" else None
         self._watch(context, request, entry.origin, occasions)
         rows = self._by_api.get(context.api, ())
         if is_over or not rows or refusal is not None:
@@ -322,11 +324,11 @@ class Chaos:
                         if self._given is None and self._closings[context.client_id] >= _MAX_CLOSINGS:
                             continue
                         self._closings[context.client_id] += 1
-                    self._note_first_batch(context.api, occasion, fault)
                     self._schedule.record(step, occasion.point)
                     self._happened.update(names)
                     done = replace(step, attempt=occasion.point.attempt, number=entry.number or self._number)
                     self.steps.append(done)
+                    self._note_first_batch(context.api, occasion, fault, done)
                     entry.chaos = done
                     self._services.core.hooks.misbehaved(str(done.pending()))
                     known = frozenset(self._connections[context.client_id])
@@ -334,14 +336,14 @@ class Chaos:
                     return fault
         return None
 
-    def _note_first_batch(self, api: str, occasion: Occasion, fault: Fault | None) -> None:
-        """Record that the first batch of an idempotent producer in a partition is refused."""
+    def _note_first_batch(self, api: str, occasion: Occasion, fault: Fault | None, step: Step) -> None:
+        """Record the step in which the first batch of an idempotent producer in a partition is refused."""
         if api == "Produce" and fault is not None and fault.error is not None and not fault.applied:
             header = occasion.detail.header
             if header.producer_id >= 0 and header.base_sequence == 0:
-                self._unstarted.add((header.producer_id, occasion.target))
+                self._unstarted[header.producer_id, occasion.target] = step
 
-    def _refuse_later_batches(self, occasions: list[Occasion]) -> Fault | None:
+    def _refuse_later_batches(self, occasions: list[Occasion], entry: RecordedRequest) -> Fault | None:
         """Refuse what a producer has sent after its refused first batch, until it sends that again.
 
         A leader that knows nothing of a producer takes any sequence number, so the first batch would never be taken.
@@ -350,8 +352,9 @@ class Chaos:
             header, target = occasion.detail.header, occasion.target
             if (header.producer_id, target) in self._unstarted:
                 if header.base_sequence:
+                    entry.chaos = self._unstarted[header.producer_id, target]
                     return Fault(error="NOT_LEADER_OR_FOLLOWER", topic=target.topic, partition=target.partition)
-                self._unstarted.remove((header.producer_id, target))
+                del self._unstarted[header.producer_id, target]
         return None
 
     def _count_down(self, context: RequestContext) -> None:

@@ -206,8 +206,10 @@ class _LostTail:
 
     def end(self) -> None:
         parameters = self._at.parameters
-        self._lagging.fail_over(parameters["to"], parameters["lost"])
-        self._at.chaos.hold(self._lagging, self._at.target, parameters["requests"])
+        try:
+            self._lagging.fail_over(parameters["to"], parameters["lost"])
+        finally:
+            self._at.chaos.hold(self._lagging, self._at.target, parameters["requests"])
 
 
 def _sets(*profiles: str) -> frozenset[str]:

@@ -2,18 +2,19 @@
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, Final
+from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 
 from minibroker import AsyncBroker, Broker, NotFoundError
-from minibroker.chaos import decisions
+from minibroker.chaos import decisions, engine
 from minibroker.chaos.rows import ROWS, Row
 from minibroker.chaos.steps import VERSION, ChaosError, Step
 from minibroker.check.fact_types import Step as StepFact
 from minibroker.check.facts import facts_of
+from minibroker.cluster.hooks import FaultHit
 from minibroker_lab.page.events import Events
 from tests.patience import PATIENCE_S
 
@@ -173,9 +174,9 @@ def test_the_journal_the_time_line_and_checks_name_each_step(row: str, monkeypat
         events.watch(broker.services.core)
         with broker.chaos(seed=3, only=[row]) as chaos:
             _feed(broker.bootstrap_servers)
-        steps = [str(replace(step, felt="nothing")) for step in chaos.steps]
+        steps = [str(step.pending()) for step in chaos.steps]
         assert [f"Chaos: {step}." for step in steps] == [event.text for event in events.all() if event.kind == "chaos"]
-        noted = [fact.text for fact in facts_of(broker.services).of(StepFact) if fact.text.startswith("request ")]
+        noted = [fact.text for fact in facts_of(broker.services).of(StepFact) if not fact.text.startswith("the leader")]
         assert noted == steps
         entries = [entry for entry in broker.requests if entry.chaos is not None]
         assert [entry.to_json()["chaos"] for entry in entries] == [str(step) for step in chaos.steps]
@@ -186,10 +187,20 @@ def test_the_journal_the_time_line_and_checks_name_each_step(row: str, monkeypat
 
 def test_what_follows_a_refused_first_batch_is_refused_too(broker: Broker) -> None:
     step = Step("not-leader", "Produce of 'k0' (a8304246) to in-1 by feeder")
+    hits: list[FaultHit] = []
+    broker.services.core.hooks.fault_hit.subscribe(hits.append)
     with broker.chaos(steps=[step]) as chaos:
         _feed(broker.bootstrap_servers, **{"batch.num.messages": 1})
     assert chaos.met == (1, 0, 0)
+    assert not hits
     assert _values(broker, "in") == sorted(f"v{number}".encode() for number in range(COUNT))
+
+
+def test_chaos_ends_although_the_broker_cannot_be_judged(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="damaged"), broker.chaos(seed=1):
+        patch.setattr(engine, "find_broker_violations", Mock(side_effect=OSError("damaged")))
+    with broker.chaos(seed=2):
+        pass
 
 
 def test_a_broker_may_begin_with_chaos() -> None:
