@@ -76,7 +76,7 @@ internal static class Program
     private static string? Checksum(string archive)
     {
         using var sums = new StreamReader(typeof(Program).Assembly.GetManifestResourceStream("SHA256SUMS")!);
-        var line = sums.ReadToEnd().Split('\n').FirstOrDefault(line => line.EndsWith("  " + archive, StringComparison.Ordinal));
+        var line = sums.ReadToEnd().Split('\n').FirstOrDefault(each => each.EndsWith("  " + archive, StringComparison.Ordinal));
         return line?.Split(' ')[0];
     }
 
