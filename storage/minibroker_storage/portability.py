@@ -14,6 +14,8 @@ from typing import Any, Final
 fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None
 """The module of that name, or None on Windows."""
 
+_shutil: Any = None if hasattr(os, "statvfs") else import_module("shutil")
+"""Imported before `os` gets its `statvfs` from here, because `shutil.disk_usage` would then call that."""
 CAN_SYNC_DIRECTORIES: Final = hasattr(os, "O_DIRECTORY")
 _LOCKED_BYTE: Final = 1 << 30
 """The byte that is locked on Windows, where others cannot read what is locked: after the end of any lock file."""
@@ -54,9 +56,7 @@ def _pwritev(fd: int, buffers: Any, position: int) -> int:
 
 
 def _statvfs(path: str) -> SimpleNamespace:
-    import shutil  # noqa: PLC0415 - only Windows needs it here
-
-    usage = shutil.disk_usage(path)
+    usage = _shutil.disk_usage(path)
     return SimpleNamespace(f_frsize=1, f_blocks=usage.total, f_bavail=usage.free)
 
 
