@@ -239,13 +239,13 @@ def kafka_bootstrap_servers(kafka: Broker) -> str:
 @pytest.fixture(scope="session")
 def kafka_spark() -> Iterator[SparkSession]:
     """A small Spark session with the Kafka connector, which runs until the last test has ended."""
-    try:  # These are loaded when a test uses them, if they are installed.
+    try:
         from minibroker_pipeline.jars import NoJarsError  # noqa: PLC0415 - most tests do not need it
         from minibroker_pipeline.session import spark_session, test_settings  # noqa: PLC0415 - few tests need it
     except ImportError as error:
-        pytest.fail(
-            f"the fixture `kafka_spark` needs PySpark: pip install 'minibroker[spark]' ({error})", pytrace=False
-        )
+        from minibroker_storage.installation_hints import missing  # noqa: PLC0415 - most installations lack nothing
+
+        pytest.fail(f"the fixture `kafka_spark`: {missing(error.name, 'spark')}", pytrace=False)
     try:
         spark = spark_session("tests", **(test_settings() | {"spark.master": "local[1]"}))
     except NoJarsError as error:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from minibroker_storage.installation_hints import format_pip_command
 from tests.documented import blocks
 from tests.pytest_plugin.conftest import Run
 
@@ -24,7 +25,8 @@ def test_it(kafka_spark):
 """
     result = run(tests)
     assert result.returncode == 1
-    assert "the fixture `kafka_spark` needs PySpark: pip install 'minibroker[spark]'" in result.stdout
+    assert "the fixture `kafka_spark`: the package pyspark" in result.stdout
+    assert f"is missing: {format_pip_command('spark')}" in result.stdout
 
 
 def test_no_spark_is_loaded_without_the_fixture(run: Run) -> None:
