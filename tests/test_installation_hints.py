@@ -63,8 +63,16 @@ def test_an_installation_from_a_folder_or_a_wheel_is_repeated_with_the_extra(
 
 
 def test_an_installation_without_a_package_of_the_core_says_so() -> None:
-    hides = "import sys; sys.modules['crc32c'] = None; from minibroker.cli.main import main; sys.exit(main(['serve']))"
-    completed = run_program([sys.executable, "-c", hides], cwd=ROOT)
+    program = """
+import sys
+from importlib.machinery import PathFinder
+
+find_spec = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *about: None if name.startswith("crc32c") else find_spec(name, *about)
+from minibroker.cli.main import main
+sys.exit(main(["serve", "--listen", "127.0.0.1:0"]))
+"""
+    completed = run_program([sys.executable, "-c", program], cwd=ROOT)
     assert (completed.returncode, completed.stdout) == (1, "")
     assert re.fullmatch(r"minibroker: incomplete installation: .*crc32c.*\n", completed.stderr)
 

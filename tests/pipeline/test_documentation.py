@@ -127,6 +127,7 @@ def run_all(page: str, namespace: dict[str, Any], translate: Callable[[str], str
 @pytest.mark.parametrize("page", ["docs/spark-source.md", "docs/spark-jobs.md", "docs/spark-example.md"])
 def test_pages_on_log_files(page: str, spark: SparkSession, here: Callable[[str], str], tmp_path: Path) -> None:
     run_all(page, {"spark": spark, "data_dir": str(tmp_path / "written")}, here)
+    spark.sql("DROP TABLE IF EXISTS orders")
 
 
 def test_the_page_on_topics(spark: SparkSession, home: Path) -> None:

@@ -8,6 +8,7 @@ from tests.pytest_plugin.conftest import Run
 
 
 @pytest.mark.toolchain
+@pytest.mark.torture
 def test_the_page_finds_the_duplicates_of_a_restarted_job(run: Run) -> None:
     (test,) = [block.text for block in blocks("docs/test-spark.md") if block.language == "python"]
     result = run(test, ini="filterwarnings =\n    default")

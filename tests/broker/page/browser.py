@@ -116,5 +116,7 @@ class Window:
         self.troubles.append(str(error))
 
     def _hear(self, message: ConsoleMessage) -> None:
-        if message.type in {"error", "warning"}:
+        # A page that was open before may still report its own broker, which has stopped.
+        is_of_this_page = message.location["url"].startswith(self.url)
+        if message.type in {"error", "warning"} and is_of_this_page:
             self.troubles.append(message.text)

@@ -173,6 +173,7 @@ def test_sql_and_streams_have_the_column(topics: Topics, spark: SparkSession, tm
     listed = ", ".join(f"{name} '{value}'" for name, value in {**options, "path": topics.broker.data_dir}.items())
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW orders USING minibroker OPTIONS ({listed})")
     assert spark.sql("SELECT decoded.id FROM orders WHERE decoded.id > 1").collect() == [(2,)]
+    spark.catalog.dropTempView("orders")
 
     def run() -> None:
         stream = spark.readStream.format("minibroker").options(startingOffsets="earliest", **options)
