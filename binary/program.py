@@ -16,8 +16,9 @@ with lazy:
 
 def main() -> int:
     """Run what the name of the program or its first arguments ask for, and return the exit status."""
-    name = os.path.basename(sys.argv[0])
-    if name.removesuffix(".exe") != "minibroker":
+    name = os.path.basename(sys.argv[0]).removesuffix(".exe")
+    # People give a downloaded program names such as minibroker-1.1.
+    if name == "minibroker-tools" or not name.startswith("minibroker"):
         return dispatch.main()
     if "-m" in sys.argv[1:3]:
         at = sys.argv.index("-m") + 1

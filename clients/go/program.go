@@ -111,6 +111,9 @@ func cacheFolder() (string, error) {
 	if home := os.Getenv("XDG_CACHE_HOME"); home != "" {
 		folder, err = home, nil
 	}
+	if err == nil && !filepath.IsAbs(folder) {
+		err = fmt.Errorf("the folder for caches is not absolute: %q", folder)
+	}
 	return filepath.Join(folder, "minibroker", "binary"), err
 }
 
@@ -126,7 +129,7 @@ func cached(sum string) string {
 	if runtime.GOOS == "windows" {
 		program += ".exe"
 	}
-	if _, err := os.Stat(program); err != nil {
+	if _, err := os.Stat(program); err != nil || !filepath.IsAbs(program) {
 		return ""
 	}
 	_ = os.Chtimes(folderOf(sum), time.Now(), time.Now()) // It is in use: see removeUnused.

@@ -79,6 +79,8 @@ def missing_message(kind: str, name: str, existing: Iterable[str]) -> str:
 
 def missing_attribute(instance: object, name: str) -> AttributeError:
     """Return the error for a name that a broker or one of its objects lacks, with what was probably meant."""
+    if hasattr(type(instance), name):
+        object.__getattribute__(instance, name)  # A property has raised an AttributeError, and does so again.
     names = [other for other in dir(type(instance)) if not other.startswith("_")]
     advice = suggestion(name, names)
     if "bootstrap_servers" in names:

@@ -108,7 +108,8 @@ fn folder_of(sum: &str) -> PathBuf {
 /// Returns the program in the cache that was unpacked from the archive with this checksum.
 fn cached(sum: &str) -> Option<String> {
     let program = folder_of(sum).join("minibroker").join(format!("minibroker{}", std::env::consts::EXE_SUFFIX));
-    if !program.exists() {
+    // Without a home the folder is relative, and the working directory may hold anything.
+    if !program.is_absolute() || !program.exists() {
         return None;
     }
     // It is in use: see remove_unused.
