@@ -12,7 +12,7 @@ _TWIN_RUNS: Final = 300
 _QUICK: Final = (
     "aiokafka:commit_ahead_of_tasks",
     "confluent:reordering_retries",
-    "confluent:unchecked_delivery",
+    pytest.param("confluent:unchecked_delivery", marks=pytest.mark.torture),  # It may wait for a minute.
     "kafka_python:ignored_future",
     "kafka_python:no_flush",
 )
