@@ -1,6 +1,6 @@
 """Phrases shared by several messages, and number formats for the OpenAPI document."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -27,29 +27,36 @@ UInt64 = Annotated[int, Format("uint64")]
 
 ConfigValue = str | float | bool
 
-_OTHER_NAMES: Final[Mapping[str, Iterable[str]]] = {
-    "`bootstrap_servers` is for clients, and `address` is (host, port)": (
-        *("bootstrap", "bootstrap_server", "broker_list", "host", "port", "servers", "url"),
+_ADVICE: Final = {
+    **dict.fromkeys(
+        ("bootstrap", "bootstrap_server", "broker_list", "host", "port", "servers", "url"),
+        "`bootstrap_servers` is for clients, and `address` is (host, port)",
     ),
-    "`records(topic)` returns records, and `expect(topic, value)` waits for one": (
-        *("consume", "fetch", "get", "messages", "poll", "read"),
+    **dict.fromkeys(
+        ("consume", "fetch", "get", "messages", "poll", "read"),
+        "`records(topic)` returns records, and `expect(topic, value)` waits for one",
     ),
-    "`produce(topic, value)` appends records": ("append", "publish", "send", "write"),
-    "`requests` is the journal": ("history", "journal"),
-    "`topics()` describes all topics": ("describe_topic", "list_topics", "topic"),
-    "`brokers[1].stop()` stops one broker, and `stop()` all": ("kill", "kill_broker", "restart", "stop_broker"),
-    "`expect(topic, value)`, `wait_for(topic)` and `group(id).wait_until_caught_up()` wait": (
-        *("wait_for_consumer", "wait_for_group", "wait_for_lag", "wait_until"),
+    **dict.fromkeys(("append", "publish", "send", "write"), "`produce(topic, value)` appends records"),
+    **dict.fromkeys(("history", "journal"), "`requests` is the journal"),
+    **dict.fromkeys(("describe_topic", "list_topics", "topic"), "`topics()` describes all topics"),
+    **dict.fromkeys(
+        ("kill", "kill_broker", "restart", "stop_broker"), "`brokers[1].stop()` stops one broker, and `stop()` all"
     ),
-    "give `bootstrap_servers` to a client of your library": ("admin", "client", "consumer", "producer"),
-    "the fixture `kafka` hides the module `kafka`: write `from kafka import KafkaProducer`": (
-        *("KafkaAdminClient", "KafkaClient", "KafkaConsumer", "KafkaProducer", "TopicPartition"),
+    **dict.fromkeys(
+        ("wait_for_consumer", "wait_for_group", "wait_for_lag", "wait_until"),
+        "`expect(topic, value)`, `wait_for(topic)` and `group(id).wait_until_caught_up()` wait",
     ),
-    "`fault(api='Produce', error='NOT_LEADER_OR_FOLLOWER')` makes requests fail": ("fail", "inject"),
-    "`clock.advance(seconds)` moves the time": ("advance", "sleep", "time", "tick"),
+    **dict.fromkeys(
+        ("admin", "client", "consumer", "producer"), "give `bootstrap_servers` to a client of your library"
+    ),
+    **dict.fromkeys(
+        ("KafkaAdminClient", "KafkaClient", "KafkaConsumer", "KafkaProducer", "TopicPartition"),
+        "the fixture `kafka` hides the module `kafka`: write `from kafka import KafkaProducer`",
+    ),
+    **dict.fromkeys(("fail", "inject"), "`fault(api='Produce', error='NOT_LEADER_OR_FOLLOWER')` makes requests fail"),
+    **dict.fromkeys(("advance", "sleep", "tick", "time"), "`clock.advance(seconds)` moves the time"),
 }
-"""Names that people look for in a `Broker`, by what to use instead."""
-_ADVICE: Final = {name: advice for advice, names in _OTHER_NAMES.items() for name in names}
+"""What to use instead of names that people look for in a `Broker`."""
 _MAX_NAMES = 10
 _MAX_SPAN_S = timedelta.max.days * 86_400
 
