@@ -126,7 +126,7 @@ class _Watch:
 
 @dataclass(eq=False)
 class _Hold:
-    """Something held until as many requests of a target were served, or until its timer fires."""
+    """Something held until a number of requests for a target have been served, or until a timer fires."""
 
     held: Held
     target: Target

@@ -45,7 +45,7 @@ def move_leader(services: Services, topic_name: str, index: int, choice: int) ->
 
 
 def _choose_follower(services: Services, partition: Partition, choice: int) -> int | None:
-    """Return the `choice`-th in-sync follower, if there is any."""
+    """Return the in-sync follower that `choice` selects, or None if there is none."""
     nodes = services.core.cluster.nodes
     others = [id_ for id_ in partition.isr if nodes[id_] is not partition.leader and nodes[id_].is_up]
     return others[choice % len(others)] if others else None
@@ -85,7 +85,7 @@ class LaggingReplicas:
 
     @classmethod
     def at_markers(cls, services: Services, transactional_id: str | None, choice: int) -> LaggingReplicas | None:
-        """Let the followers of a transaction's partitions lag: of the `choice`-th of them, or of all for 0."""
+        """Let followers lag on one of a transaction's partitions, or on all of them if `choice` is 0."""
         if services.core.topics.get(TRANSACTION_STATE) is None:
             return None
         transaction = services.transactions.store.get(transactional_id or "")
@@ -124,7 +124,7 @@ def _may_lag(partition: Partition) -> bool:
 
 
 class OldView:
-    """A broker that answers Metadata until `end` as it does now, whatever changes."""
+    """Keeps the Metadata responses of a broker as they are now, until `end`."""
 
     def __init__(self, services: Services, node_id: int) -> None:
         self._faults = faults_of(services)

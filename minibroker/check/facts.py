@@ -114,7 +114,7 @@ class Facts:
 
     @property
     def producers_expire_before_ms(self) -> int:
-        """The time of the last record of a producer before which the broker may forget it."""
+        """The broker may forget a producer whose last record is older than this time, in milliseconds."""
         core = self._services.core
         return core.clock.now_ms() - core.config.integer("producer.id.expiration.ms")
 

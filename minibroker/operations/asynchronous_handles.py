@@ -293,7 +293,7 @@ class AsyncFaults(Handle):
         """
         if fault is None:
             fault = faults_fault.Fault.from_json(fields)
-        elif not isinstance(fault, faults_fault.Fault):  # pyright: ignore[reportUnnecessaryIsInstance]  # untyped
+        elif not isinstance(fault, faults_fault.Fault):  # pyright: ignore[reportUnnecessaryIsInstance]  # untyped calls
             raise TypeError(f"faults.add: {fault!r} is not a Fault; write add(api='Produce', delay_ms=100)")
         for reason in faults.reasons_never_to_match(self._services, fault):
             warn_caller(f"{fault} cannot match: {reason}")
