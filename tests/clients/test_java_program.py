@@ -176,7 +176,7 @@ def test_a_wrong_checksum_and_a_cache_that_cannot_be_written_are_sentences(java:
 
 def test_a_platform_without_a_program_is_named(java: ClassPath, tmp_path: Path) -> None:
     error = java.run("start", options=["-Dos.arch=s390x"], PATH=str(tmp_path / "empty")).stderr
-    assert "add minibroker:minibroker-binary:1.0.0:linux-s390x to the dependencies, or set MINIBROKER_BINARY" in error
+    assert "add minibroker:minibroker-binary:1.1.0:linux-s390x to the dependencies, or set MINIBROKER_BINARY" in error
 
 
 def test_a_program_of_another_version_is_refused(java: ClassPath, tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_go(tmp_path: Path) -> None:
             shutil.copy(path, tmp_path)
         module = packages.GO_MODULE
         replace = f"-replace={module}={ROOT}/clients/go"
-        for command in ([go, "mod", "edit", f"-require={module}@v1.0.0", replace], [go, "mod", "download"]):
+        for command in ([go, "mod", "edit", f"-require={module}@v1.1.0", replace], [go, "mod", "download"]):
             if failure := toolchains.run(command, tmp_path):
                 toolchains.missing(failure)
         command = [go, "test", "-c", "-trimpath", "-buildvcs=false", "-o", f"{made}/page.test", "."]

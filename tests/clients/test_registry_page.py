@@ -44,7 +44,7 @@ def test_go(tmp_path: Path) -> None:
     files = write_files(PAGE, tmp_path)
     client = ROOT / "clients/go"
     (version,) = re.findall(r"^go (\S+)$", (client / "go.mod").read_text(), re.MULTILINE)
-    replaced = f"require example.com/minibroker v1.0.0\n\nreplace example.com/minibroker => {client}\n"
+    replaced = f"require example.com/minibroker v1.1.0\n\nreplace example.com/minibroker => {client}\n"
     (tmp_path / "go.mod").write_text(f"module orders\n\ngo {version}\n\n{replaced}")
 
     def build(made: Path) -> None:

@@ -20,7 +20,7 @@ from tests.programs import run_program, run_to_success
 
 PAGE: Final = "docs/spark.md"
 SECTION: Final = "On a cluster"
-WHEEL: Final = "minibroker-1.0.0-py3-none-any.whl"
+WHEEL: Final = "minibroker-1.1.0-py3-none-any.whl"
 RECORDS: Final = 400
 COMPARE: Final = """
 import sys

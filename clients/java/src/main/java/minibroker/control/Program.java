@@ -23,7 +23,7 @@ import java.util.stream.Stream;
  * unpacked once into the user's cache, or minibroker on the PATH.
  */
 final class Program {
-    static final String VERSION = "1.0.0";
+    static final String VERSION = "1.1.0";
     private static final Duration UNUSED = Duration.ofDays(30);
 
     private final Map<String, String> environment;
