@@ -16,6 +16,10 @@ from minibroker.check.invariants import find_broker_violations
 from minibroker.server.faults.fault import Fault
 from minibroker.server.faults.registry import faults_of
 from minibroker.server.inspection.recording import recording_of
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker.chaos import moves
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
 _CLOSING: Final = frozenset({"disconnect", "late", "black_hole"})
 _MAX_CLOSINGS: Final = 3
 """The closed connections per client id in a run. After more of them clients wait for many seconds to connect again."""
+_MAX_HOLD_S: Final = 0.2
 _REACTION_REQUESTS: Final = 12
 """The requests of a client after a step that count as its reaction."""
 _DATA_REACTIONS: Final = {
@@ -68,7 +73,7 @@ class Situation(NamedTuple):
         request: The request.
         call: Its context.
         client_id: The client id, or None.
-        parameters: The strength of the misbehaviour.
+        step: The step that happens if the row acts.
     """
 
     chaos: Chaos
@@ -76,7 +81,12 @@ class Situation(NamedTuple):
     request: Any
     call: Call
     client_id: str | None
-    parameters: dict[str, int]
+    step: Step
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        """The strength of the misbehaviour."""
+        return self.step.parameters
 
     @property
     def target(self) -> Target:
@@ -129,6 +139,7 @@ class _Hold:
     """Something held until a number of requests for a target have been served, or until a timer fires."""
 
     held: Held
+    step: Step
     target: Target
     left: int
     timer: asyncio.TimerHandle = field(init=False)
@@ -281,14 +292,20 @@ class Chaos:
             lines.append(f"connected before the run: {', '.join(sorted(self.outlived))}")
         return lines
 
-    def hold(self, held: Held, target: Target, requests: int, limit_ms: int = 200) -> None:
-        """Hold something until so many requests of a target were served, at most for a time.
+    def hold(self, held: Held, at: Situation) -> None:
+        """Hold something until as many requests of the target were served as the step says, at most for a time.
 
         The limit is real time, because a client may be waiting for exactly this.
         """
-        hold = _Hold(held, target, requests)
-        hold.timer = asyncio.get_running_loop().call_later(limit_ms / 1000, self._end_hold, hold)
+        hold = _Hold(held, at.step, at.target, at.parameters["requests"])
+        hold.timer = asyncio.get_running_loop().call_later(_MAX_HOLD_S, self._end_hold, hold)
         self._holds.append(hold)
+
+    @property
+    def old_view(self) -> tuple[moves.OldView, Step] | None:
+        """The broker whose metadata is frozen, and the step that did it, or None."""
+        held = ((hold.held, hold.step) for hold in self._holds)
+        return next(((view, step) for view, step in held if isinstance(view, moves.OldView)), None)
 
     def _end_hold(self, hold: _Hold) -> None:
         self._holds.remove(hold)
@@ -297,6 +314,13 @@ class Chaos:
 
     def _advise(self, context: RequestContext, request: Any, call: Call, entry: RecordedRequest) -> Fault | None:
         """Return the fault that hits a request, or None. See `FaultRegistry.advisor`."""
+        fault = self._decide(context, request, call, entry)
+        if fault is None and context.api == "Metadata" and (old := self.old_view) and old[0].node_id == context.node:
+            fault = old[0].fault
+            entry.chaos = old[1]
+        return fault
+
+    def _decide(self, context: RequestContext, request: Any, call: Call, entry: RecordedRequest) -> Fault | None:
         self._number += 1
         if entry.opened_after < self._began_after:
             self.outlived.add(context.client_id or "a client without an id")
@@ -316,7 +340,8 @@ class Chaos:
             for step in self._schedule.propose(occasion.point, rows, happened):
                 row = next(row for row in rows if row.name == step.row)
                 assert row.act is not None
-                situation = Situation(self, occasion, request, call, context.client_id, step.parameters)
+                done = replace(step, attempt=occasion.point.attempt, number=entry.number or self._number)
+                situation = Situation(self, occasion, request, call, context.client_id, done)
                 acted = row.act(situation)
                 if acted is not False:
                     fault = None if acted is True else acted
@@ -326,7 +351,6 @@ class Chaos:
                         self._closings[context.client_id] += 1
                     self._schedule.record(step, occasion.point)
                     self._happened.update(names)
-                    done = replace(step, attempt=occasion.point.attempt, number=entry.number or self._number)
                     self.steps.append(done)
                     self._note_first_batch(context.api, occasion, fault, done)
                     entry.chaos = done

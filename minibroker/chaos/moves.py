@@ -12,6 +12,7 @@ from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.server.faults.fault import Fault
 from minibroker.server.faults.registry import faults_of
+from minibroker.server.faults.stale_metadata import MetadataHistory
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from minibroker_protocol.messages.groups import MemberIdentity
 from minibroker_storage.views.snapshot import batch_page
@@ -124,26 +125,32 @@ def _may_lag(partition: Partition) -> bool:
 
 
 class OldView:
-    """Keeps the Metadata responses of a broker as they are now, until `end`."""
+    """A broker whose Metadata responses stay as they are now, until `end`.
+
+    Attributes:
+        node_id: The broker.
+        fault: The fault that its Metadata requests get meanwhile. It is not installed.
+    """
 
     def __init__(self, services: Services, node_id: int) -> None:
         self._faults = faults_of(services)
-        self._fault = Fault(api="Metadata", node=node_id, stale_metadata=_CHANGES)
-        self._faults.history = None  # The view is not older than what the broker has answered before.
-        self._faults.add(self._fault)
+        self.node_id = node_id
+        self.fault = Fault(api="Metadata", node=node_id, stale_metadata=_CHANGES)
+        # The view is not older than what the broker has answered before.
+        self._faults.history = MetadataHistory(services, _CHANGES)
 
     @classmethod
     def one_of(cls, services: Services, choice: int) -> OldView | None:
-        """Freeze the view of the `choice`-th broker, unless a fault makes metadata stale already."""
-        if any(fault.stale_metadata for fault in faults_of(services)):
+        """Freeze the view of the `choice`-th broker, unless an installed fault makes metadata stale already."""
+        if faults_of(services).needs_history:
             return None
         up = services.core.cluster.up
         return cls(services, up[choice % len(up)].id)
 
     def end(self) -> None:
         """Let the broker apply all changes."""
-        self._faults.remove(self._fault)
-        self._faults.history = None
+        if not self._faults.needs_history:
+            self._faults.history = None
 
 
 def forget_producer(services: Services, target: Target, producer_id: int) -> bool:

@@ -170,7 +170,7 @@ def _hold(make: Callable[[Situation], Held | None]) -> Act:
     def act(at: Situation) -> bool:
         held = make(at)
         if held is not None:
-            at.chaos.hold(held, at.target, at.parameters["requests"])
+            at.chaos.hold(held, at)
         return held is not None
 
     return act
@@ -186,7 +186,7 @@ def _hold_markers(at: Situation) -> Held | None:
 
 
 def _age_view(at: Situation) -> Held | None:
-    view = moves.OldView.one_of(at.services, at.parameters["of"])
+    view = None if at.chaos.old_view else moves.OldView.one_of(at.services, at.parameters["of"])
     if view is not None:
         _move_leader(at)
     return view
@@ -209,7 +209,7 @@ class _LostTail:
         try:
             self._lagging.fail_over(parameters["to"], parameters["lost"])
         finally:
-            self._at.chaos.hold(self._lagging, self._at.target, parameters["requests"])
+            self._at.chaos.hold(self._lagging, self._at)
 
 
 def _sets(*profiles: str) -> frozenset[str]:

@@ -369,14 +369,24 @@ class Cluster:
             partition.topic.mark_changed()
 
     def restore_isr(self, partition: Partition) -> None:
-        """Undo `shrink_isr`."""
+        """Add all running replicas of a partition to its ISR, because they have caught up."""
         if partition.leader is not None:
-            self._fill_isr(partition)
+            partition.set_isr(self._running_replicas(partition))
             partition.topic.mark_changed()
 
+    def _running_replicas(self, partition: Partition) -> Replicas:
+        return tuple(node_id for node_id in partition.replicas if self.nodes[node_id].is_up)
+
     def _fill_isr(self, partition: Partition) -> None:
-        """Add all running replicas of a partition with a leader to its ISR, since they share the leader's log."""
-        partition.set_isr(tuple(node_id for node_id in partition.replicas if self.nodes[node_id].is_up))
+        """Add all running replicas of a partition with a leader to its ISR, since they share the leader's log.
+
+        While followers lag, only the leader and the replicas in sync are left in it.
+        """
+        running = self._running_replicas(partition)
+        if partition.opened_log is not None and partition.opened_log.is_held:
+            leader = partition.leader and partition.leader.id
+            running = tuple(node_id for node_id in running if node_id == leader or node_id in partition.isr) or running
+        partition.set_isr(running)
 
     def _set_leader(self, partition: Partition, leader: Node | None) -> None:
         if leader is partition.leader:

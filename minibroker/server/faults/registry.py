@@ -88,6 +88,11 @@ class FaultRegistry(InstalledFaults):
         self._observers = tuple(other for other in self._observers if other != observer)
         self._install(self._faults)
 
+    @property
+    def needs_history(self) -> bool:
+        """Whether an installed fault returns stale metadata."""
+        return any(fault.stale_metadata for fault in self._faults)
+
     def settle(self) -> None:
         """Apply all late requests now."""
         self.late.apply_all()

@@ -9,7 +9,7 @@ from confluent_kafka import Producer as Client
 
 from minibroker import Broker
 from minibroker.chaos import decisions, moves
-from minibroker.server.faults.fault import Fault
+from minibroker.server.faults.fault import Fault, RequestContext
 from minibroker.server.faults.registry import faults_of
 from minibroker.server.requests.declarations import Target
 from minibroker_protocol.error_codes import ErrorCode
@@ -127,22 +127,47 @@ def test_one_broker_has_an_old_view(cluster: Harness) -> None:
         return [described(at(cluster, node_id))[0].leader_id for node_id in (1, 2, 3)]
 
     services = cluster.services
+    faults = faults_of(services)
     assert moves.move_leader(services, "t", 0, 0)
     assert leaders() == [2, 2, 2]
     view = moves.OldView.one_of(services, 2)
     assert view is not None
-    assert moves.OldView.one_of(services, 1) is None
+    assert (view.node_id, faults.list()) == (3, ())
+
+    def advise(context: RequestContext, *_: object) -> Fault | None:
+        return view.fault if (context.api, context.node) == ("Metadata", view.node_id) else None
+
+    faults.advisor = advise
     cluster.core.cluster.move_leader("t", 0, 1)
     create(at(cluster, 1), "new")
+    faults.clear()
     assert leaders() == [1, 1, 2]
     assert [metadata(at(cluster, node_id), "new").topics[0].error_code for node_id in (2, 3)] == [
         0,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ]
-    view.end()
-    assert leaders() == [1, 1, 1]
-    with faults_of(services).installed(Fault(api="Metadata", stale_metadata=1)):
+    with faults.installed(Fault(api="Metadata", stale_metadata=1, node=2)):
         assert moves.OldView.one_of(services, 2) is None
+        assert metadata(at(cluster, 2), "new").topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        view.end()
+        assert metadata(at(cluster, 2), "new").topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    faults.advisor = None
+    assert leaders() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("out_of_sync", [True, False])
+def test_followers_that_lag_stay_out_of_the_isr(cluster: Harness, *, out_of_sync: bool) -> None:
+    lagging = moves.LaggingReplicas.of(cluster.services, _T0, out_of_sync=out_of_sync)
+    assert lagging is not None
+    cluster.core.cluster.stop_node(2)
+    cluster.core.cluster.start_node(2)
+    assert partition(cluster).isr == ((1,) if out_of_sync else (1, 3))
+    cluster.core.cluster.reassign(partition(cluster), (1, 2))
+    assert partition(cluster).isr == (1,)
+    cluster.core.cluster.move_leader("t", 0, 2)
+    assert partition(cluster).isr == (1, 2)
+    lagging.end()
+    assert partition(cluster).isr == (1, 2)
 
 
 def test_a_producer_is_forgotten_only_after_a_day_without_records(cluster: Harness) -> None:
