@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from minibroker.broker import Broker
     from minibroker.broker.asynchronous import AsyncBroker
-    from minibroker.check.results import CheckFailedError
     from minibroker.cluster.errors import (
         ConflictError,
         MinibrokerWarning,
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from minibroker.operations.producing import Message
     from minibroker.security.setup import Security
     from minibroker.server.faults.fault import Fault, FaultError
+    from minibroker_chaos.check.results import CheckFailedError
 
 __all__ = [
     "AsyncBroker",
@@ -48,16 +48,16 @@ __all__ = [
     "record",
 ]
 _MODULES = {
-    "AsyncBroker": "broker.asynchronous",
-    "Broker": "broker",
-    "BrokerOptions": "operations.options",
-    "CheckFailedError": "check.results",
-    "Fault": "server.faults.fault",
-    "FaultError": "server.faults.fault",
-    "Message": "operations.producing",
-    "Security": "security.setup",
-    "__version__": "config.version",
-    "record": "operations.matching",
+    "AsyncBroker": ".broker.asynchronous",
+    "Broker": ".broker",
+    "BrokerOptions": ".operations.options",
+    "CheckFailedError": "minibroker_chaos.check.results",
+    "Fault": ".server.faults.fault",
+    "FaultError": ".server.faults.fault",
+    "Message": ".operations.producing",
+    "Security": ".security.setup",
+    "__version__": ".config.version",
+    "record": ".operations.matching",
 }
 """The modules of names that are not in `cluster.errors`."""
 
@@ -68,5 +68,5 @@ def __getattr__(name: str) -> Any:
     A test suite that only has the package installed does not load them.
     """
     if name in __all__:
-        return getattr(import_module(f"{__name__}.{_MODULES.get(name, 'cluster.errors')}"), name)
+        return getattr(import_module(_MODULES.get(name, ".cluster.errors"), __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

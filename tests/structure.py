@@ -13,6 +13,7 @@ _PACKAGES: Final = {
     "minibroker": ".",
     "minibroker_lab": ".",
     "minibroker_grade": ".",
+    "minibroker_chaos": ".",
     "minibroker_container": ".",
     "minibroker_registry": ".",
     "minibroker_tools": ".",

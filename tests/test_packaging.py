@@ -31,6 +31,7 @@ OF_THE_CORE = [
     "minibroker",
     "minibroker_lab",
     "minibroker_grade",
+    "minibroker_chaos",
     "minibroker_container",
     "minibroker_protocol",
     "minibroker_storage",

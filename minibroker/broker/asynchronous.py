@@ -21,12 +21,12 @@ from minibroker.server.services import Services
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
-    from minibroker.chaos import engine
-    from minibroker.check import facts
     from minibroker.operations.seeding import seeds
     from minibroker.server import loop_watch
     from minibroker.server.inspection import journal as inspection_journal
     from minibroker.server.inspection import recording, slow_requests
+    from minibroker_chaos import engine
+    from minibroker_chaos.check import facts
 
 _logger: Final = logging.getLogger(__name__)
 

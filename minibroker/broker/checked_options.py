@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
-from minibroker.chaos.steps import parse_seed
 from minibroker.cluster import listeners
 from minibroker.cluster.topic_admin import TopicSpec
 from minibroker.config import BrokerConfig
@@ -14,13 +13,14 @@ from minibroker.config.addresses import check_port_range, parse_address, parse_a
 from minibroker.config.keys import refused
 from minibroker.operations.options import DEFAULT_LISTEN, DEFAULT_TIMEOUT, BrokerOptions
 from minibroker.operations.wording import config_text
+from minibroker_chaos.steps import parse_seed
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
     from minibroker import control as control_module
-    from minibroker.chaos import rows
     from minibroker.operations.seeding import seed_file
     from minibroker.security import settings as security_settings
+    from minibroker_chaos import rows
     from minibroker_lab import page as page_module
     from minibroker_registry import server as registry_server
     from minibroker_storage import installation_hints

@@ -26,7 +26,6 @@ with lazy:
 
 if TYPE_CHECKING:
     # Imported for type checking only, to keep start-up fast.
-    from minibroker.chaos.steps import Step
     from minibroker.operations.expecting import Matching
     from minibroker.operations.producing import Codec, Format, Message, Payload, RecordMetadata
     from minibroker.operations.records import ConsumerRecord, DecodedRecord, Isolation
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from minibroker.security.authorization.acls import AclBinding
     from minibroker.server.inspection.journal import Entry, Journal
     from minibroker.server.telemetry.clients import TelemetryPush
+    from minibroker_chaos.steps import Step
 
 __tracebackhide__ = is_the_callers
 

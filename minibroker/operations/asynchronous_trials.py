@@ -7,21 +7,21 @@ from minibroker.operations.asynchronous_handles import Handle
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
-    from minibroker.chaos import engine
-    from minibroker.chaos import steps as chaos_steps
-    from minibroker.check import results as check_results
     from minibroker.operations import checking
+    from minibroker_chaos import engine
+    from minibroker_chaos import steps as chaos_steps
+    from minibroker_chaos.check import results as check_results
 
 if TYPE_CHECKING:
     # Imported for type checking only, to keep start-up fast.
     from collections.abc import Mapping, Sequence
 
-    from minibroker.chaos.engine import Chaos
-    from minibroker.chaos.steps import Step
-    from minibroker.check.pipeline import Matching
-    from minibroker.check.results import CheckResult
     from minibroker.operations.asynchronous import AsyncOperations
     from minibroker.operations.checking import Topics
+    from minibroker_chaos.check.pipeline import Matching
+    from minibroker_chaos.check.results import CheckResult
+    from minibroker_chaos.engine import Chaos
+    from minibroker_chaos.steps import Step
 
 __tracebackhide__ = is_the_callers
 

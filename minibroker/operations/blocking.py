@@ -18,8 +18,8 @@ from minibroker.operations.wording import missing_attribute
 from minibroker.server.services import Services
 
 if TYPE_CHECKING:
-    from minibroker.chaos.steps import Step
     from minibroker.server.inspection.journal import Journal
+    from minibroker_chaos.steps import Step
 
 __tracebackhide__ = is_the_callers
 

@@ -1,26 +1,26 @@
-"""Checks of applications: collects what `minibroker.check` judges, from logs, groups and facts."""
+"""Checks of applications: collects what `minibroker_chaos.check` judges, from logs, groups and facts."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from minibroker.check import commits
-from minibroker.check import outputs as written_outputs
-from minibroker.check.fact_types import Commit, Read
-from minibroker.check.facts import HEARTBEATS, Facts, facts_of
-from minibroker.check.logs import PartitionLog, iterate_batches, open_log
-from minibroker.check.pipeline import GroupState, Pipeline, UnmatchedError
-from minibroker.check.results import CheckResult, Finding, make_result
 from minibroker.cluster.errors import OperationError, WaitTimeoutError, is_the_callers
 from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.operations import groups as operations_groups
 from minibroker.operations.catching_up import wait_until_caught_up
 from minibroker.operations.records import record_slices, topic_of
 from minibroker.server.services import Services
+from minibroker_chaos.check import commits
+from minibroker_chaos.check import outputs as written_outputs
+from minibroker_chaos.check.fact_types import Commit, Read
+from minibroker_chaos.check.facts import HEARTBEATS, Facts, facts_of
+from minibroker_chaos.check.logs import PartitionLog, iterate_batches, open_log
+from minibroker_chaos.check.pipeline import GroupState, Pipeline, UnmatchedError
+from minibroker_chaos.check.results import CheckResult, Finding, make_result
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
 
 if TYPE_CHECKING:
-    from minibroker.check.pipeline import Matching
+    from minibroker_chaos.check.pipeline import Matching
 
 __tracebackhide__ = is_the_callers
 

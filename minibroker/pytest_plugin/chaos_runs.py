@@ -21,18 +21,18 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 import pytest
 from _pytest.runner import runtestprotocol
 
-from minibroker.chaos.novelty import Novelty
-from minibroker.chaos.rows import PROFILES, rows_of
-from minibroker.chaos.shrinking import ShrinkResult, Trial, shrink
-from minibroker.chaos.steps import DEFAULT_PROFILE, ChaosError, Step, from_json, to_json
 from minibroker.operations.wording import format_count
 from minibroker.pytest_plugin import CHAOS_PROPERTY, CHAOS_RUN
+from minibroker_chaos.novelty import Novelty
+from minibroker_chaos.rows import PROFILES, rows_of
+from minibroker_chaos.shrinking import ShrinkResult, Trial, shrink
+from minibroker_chaos.steps import DEFAULT_PROFILE, ChaosError, Step, from_json, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
     from minibroker.broker import Broker
-    from minibroker.chaos.engine import Chaos
+    from minibroker_chaos.engine import Chaos
 
 DEFAULT_RUNS: Final = 20
 FIRST_SEED: Final = 1

@@ -62,8 +62,8 @@ class Services:
         quotas: The quotas of clients, or None if there are none.
         recording: The recording of requests (`minibroker.server.inspection.recording`), or None while it is off.
         faults: The installed faults (`minibroker.server.faults.registry`), or None before the first one.
-        chaos: The running chaos (`minibroker.chaos.engine`), or None.
-        facts: What clients have done (`minibroker.check.facts`), or None if nothing keeps it.
+        chaos: The running chaos (`minibroker_chaos.engine`), or None.
+        facts: What clients have done (`minibroker_chaos.check.facts`), or None if nothing keeps it.
         registry: The schema registry (`minibroker_registry.broker_log`), or None before its first use.
         registry_url: The schema registry's URL for programs on this machine, or None if there is none.
         chain_version: Counts the changes to `quotas`, `recording` and `faults`. Connections compose their

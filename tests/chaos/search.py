@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 import pytest
 
 from minibroker import Broker, CheckFailedError
-from minibroker.chaos.steps import VERSION, Step
+from minibroker_chaos.steps import VERSION, Step
 from tests.chaos.catalogue import APPS, BY_NAME, App
 from tests.chaos.driver import BATCHES, CONFIG, TOPICS, Run, say
 

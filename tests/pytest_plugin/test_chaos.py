@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from minibroker.chaos.steps import VERSION
+from minibroker_chaos.steps import VERSION
 from tests.programs import Completed
 
 Run = Callable[..., Completed]

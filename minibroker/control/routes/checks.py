@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter
 from pydantic import Field
 
-from minibroker.check.results import CheckFailedError, CheckResult, Finding
 from minibroker.cluster.errors import OperationError
 from minibroker.control.models import Body, ResponseBody, Timeout, describes
 from minibroker.control.remote import OnBroker
@@ -13,6 +12,7 @@ from minibroker.control.routes import calls
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.options import DEFAULT_TIMEOUT
 from minibroker.operations.wording import Int64
+from minibroker_chaos.check.results import CheckFailedError, CheckResult, Finding
 
 
 @describes(Finding)

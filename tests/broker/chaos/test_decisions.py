@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from minibroker.chaos.decisions import MAX_PER_OPERATION, SeededSchedule, StoredSchedule
-from minibroker.chaos.rows import ROWS, Row, find_row, rows_of
-from minibroker.chaos.steps import ChaosError, Point, Step, from_json, parse_seed, to_json
+from minibroker_chaos.decisions import MAX_PER_OPERATION, SeededSchedule, StoredSchedule
+from minibroker_chaos.rows import ROWS, Row, find_row, rows_of
+from minibroker_chaos.steps import ChaosError, Point, Step, from_json, parse_seed, to_json
 
 _POINTS = [Point(f"Produce of record {number} to orders-0 by app", 0) for number in range(300)]
 

@@ -9,12 +9,12 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 
 from minibroker import AsyncBroker, Broker, NotFoundError
-from minibroker.chaos import decisions, engine
-from minibroker.chaos.rows import ROWS, Row
-from minibroker.chaos.steps import VERSION, ChaosError, Step
-from minibroker.check.fact_types import Step as StepFact
-from minibroker.check.facts import facts_of
 from minibroker.cluster.hooks import FaultHit
+from minibroker_chaos import decisions, engine
+from minibroker_chaos.check.fact_types import Step as StepFact
+from minibroker_chaos.check.facts import facts_of
+from minibroker_chaos.rows import ROWS, Row
+from minibroker_chaos.steps import VERSION, ChaosError, Step
 from minibroker_lab.page.events import Events
 from tests.patience import PATIENCE_S
 

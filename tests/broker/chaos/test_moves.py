@@ -8,10 +8,10 @@ import pytest
 from confluent_kafka import Producer as Client
 
 from minibroker import Broker
-from minibroker.chaos import decisions, moves
 from minibroker.server.faults.fault import Fault, RequestContext
 from minibroker.server.faults.registry import faults_of
 from minibroker.server.requests.declarations import Target
+from minibroker_chaos import decisions, moves
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records.header import read_header
 from tests.broker.cluster.nodes import at, coordinator, create, described, leader, metadata, partition

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from minibroker import Broker
-from minibroker.chaos.rows import HEAVY, PROFILES, ROWS, Row
+from minibroker_chaos.rows import HEAVY, PROFILES, ROWS, Row
 from tests.documented import ROOT, blocks
 from tests.patience import PATIENCE_S
 from tests.programs import run_program

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from minibroker.chaos.points import MAX_COUNTED, Points, stable_name
 from minibroker.server.faults.fault import RequestContext
 from minibroker.server.requests.declarations import Target
+from minibroker_chaos.points import MAX_COUNTED, Points, stable_name
 from minibroker_protocol.messages import fetch, offsets, produce, transactions
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.record import NewRecord

@@ -3,9 +3,9 @@
 import random
 from collections.abc import Callable, Sequence
 
-from minibroker.chaos.novelty import Novelty, signature
-from minibroker.chaos.shrinking import REPEATS, Trial, confidence, shrink, weaker_steps
-from minibroker.chaos.steps import Step
+from minibroker_chaos.novelty import Novelty, signature
+from minibroker_chaos.shrinking import REPEATS, Trial, confidence, shrink, weaker_steps
+from minibroker_chaos.steps import Step
 
 _ROWS = ("answer-lost", "request-lost", "not-leader", "answer-late", "request-late")
 

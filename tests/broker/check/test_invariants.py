@@ -9,12 +9,12 @@ from typing import Any, cast
 import pytest
 
 from minibroker import Broker
-from minibroker.chaos import engine
-from minibroker.check.fact_types import Assignment, Commit
-from minibroker.check.facts import facts_of
-from minibroker.check.invariants import find_broker_violations, find_violations
-from minibroker.check.logs import Batch, PartitionLog
 from minibroker.server.requests.fetch.reader import build_failed_partition
+from minibroker_chaos import engine
+from minibroker_chaos.check.fact_types import Assignment, Commit
+from minibroker_chaos.check.facts import facts_of
+from minibroker_chaos.check.invariants import find_broker_violations, find_violations
+from minibroker_chaos.check.logs import Batch, PartitionLog
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
 from minibroker_protocol.messages.fetch import FetchableTopicResponse, FetchResponse

@@ -9,8 +9,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer  # type: ignore[import-u
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from minibroker import Broker
-from minibroker.check.facts import facts_of
-from minibroker.check.results import CheckFailedError, Finding
+from minibroker_chaos.check.facts import facts_of
+from minibroker_chaos.check.results import CheckFailedError, Finding
 from tests.broker.check.applications import (
     consumer,
     copy,

@@ -8,7 +8,7 @@ from confluent_kafka import AcknowledgeType, ConsumerGroupTopicPartitions, Share
 from confluent_kafka.admin import AdminClient
 
 from minibroker import Broker
-from minibroker.check.results import CheckFailedError
+from minibroker_chaos.check.results import CheckFailedError
 from tests.broker.check.applications import (
     batches,
     concurrent,

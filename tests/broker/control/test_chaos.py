@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from minibroker import Broker
-from minibroker.chaos.steps import VERSION
+from minibroker_chaos.steps import VERSION
 from tests.broker.check.applications import consumer, fill, producer, read
 from tests.broker.control.http import Control
 from tests.patience import PATIENCE_S

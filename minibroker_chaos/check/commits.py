@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from minibroker.check.fact_types import Append, Assignment, Commit, Cut, Fact, Read, shown
-from minibroker.check.logs import Record
-from minibroker.check.pipeline import Output, Pipeline, name_of, place_of
-from minibroker.check.results import Finding
+from minibroker_chaos.check.fact_types import Append, Assignment, Commit, Cut, Fact, Read, shown
+from minibroker_chaos.check.logs import Record
+from minibroker_chaos.check.pipeline import Output, Pipeline, name_of, place_of
+from minibroker_chaos.check.results import Finding
 from minibroker_storage.data_directory.names import TopicPartition
 
 _ROLE: Final = re.compile("consumer|producer", re.IGNORECASE)

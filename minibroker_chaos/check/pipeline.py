@@ -5,12 +5,23 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, TypedDict, cast
 
-from minibroker.check.fact_types import Accepted, Append, Assignment, Commit, Cut, Fact, Forgotten, Read, Step, shown
-from minibroker.check.facts import Facts
-from minibroker.check.logs import Batch, PartitionLog, Record
-from minibroker.check.results import Finding
 from minibroker.cluster.errors import OperationError
 from minibroker.config.documents import parse_json
+from minibroker_chaos.check.fact_types import (
+    Accepted,
+    Append,
+    Assignment,
+    Commit,
+    Cut,
+    Fact,
+    Forgotten,
+    Read,
+    Step,
+    shown,
+)
+from minibroker_chaos.check.facts import Facts
+from minibroker_chaos.check.logs import Batch, PartitionLog, Record
+from minibroker_chaos.check.results import Finding
 from minibroker_storage.data_directory.names import TopicPartition
 
 Identity = Callable[[Any], Any] | str

@@ -7,29 +7,29 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from minibroker.chaos.decisions import Schedule, SeededSchedule, StoredSchedule
-from minibroker.chaos.points import Points
-from minibroker.chaos.rows import ROWS, Row, rows_of
-from minibroker.chaos.steps import DEFAULT_PROFILE, VERSION, ChaosError, Step
-from minibroker.check.facts import facts_of
-from minibroker.check.invariants import find_broker_violations
 from minibroker.server.faults.fault import Fault
 from minibroker.server.faults.registry import faults_of
 from minibroker.server.inspection.recording import recording_of
+from minibroker_chaos.check.facts import facts_of
+from minibroker_chaos.check.invariants import find_broker_violations
+from minibroker_chaos.decisions import Schedule, SeededSchedule, StoredSchedule
+from minibroker_chaos.points import Points
+from minibroker_chaos.rows import ROWS, Row, rows_of
+from minibroker_chaos.steps import DEFAULT_PROFILE, VERSION, ChaosError, Step
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
-    from minibroker.chaos import moves
+    from minibroker_chaos import moves
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from minibroker.chaos.points import Occasion
     from minibroker.server.faults.fault import RequestContext
     from minibroker.server.inspection.recording import RecordedRequest
     from minibroker.server.requests.call import Call
     from minibroker.server.requests.declarations import Target
     from minibroker.server.services import Services
+    from minibroker_chaos.points import Occasion
 
 _CLOSING: Final = frozenset({"disconnect", "late", "black_hole"})
 _MAX_CLOSINGS: Final = 3

@@ -7,7 +7,12 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from minibroker.check.fact_types import (
+from minibroker.cluster.hooks import FaultHit
+from minibroker.server.faults.registry import faults_of
+from minibroker.server.inspection.recording import RecordedRequest, recording_of
+from minibroker.server.requests.call import Call
+from minibroker.server.services import Services
+from minibroker_chaos.check.fact_types import (
     Accepted,
     Append,
     Assignment,
@@ -22,11 +27,6 @@ from minibroker.check.fact_types import (
     Step,
     shown,
 )
-from minibroker.cluster.hooks import FaultHit
-from minibroker.server.faults.registry import faults_of
-from minibroker.server.inspection.recording import RecordedRequest, recording_of
-from minibroker.server.requests.call import Call
-from minibroker.server.services import Services
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.coordinator_records.consumer_protocol import ConsumerProtocolAssignment
 from minibroker_protocol.coordinator_records.versioned import decode_versioned

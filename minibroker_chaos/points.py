@@ -12,8 +12,8 @@ from collections import Counter
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from minibroker.chaos.steps import Point
 from minibroker.server.requests.declarations import Target
+from minibroker_chaos.steps import Point
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records.batch import iter_batches
 

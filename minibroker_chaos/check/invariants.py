@@ -6,11 +6,11 @@ The rules have the names of the research on Kafka's behavior, such as I1.
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from minibroker.check.fact_types import Append, Assignment, Commit, Cut, Fact, Forgotten, Read, shown
-from minibroker.check.facts import Facts, facts_of
-from minibroker.check.logs import PartitionLog, iterate_batches, open_log
 from minibroker.coordinators.groups.classic.group import Group
 from minibroker.server.services import Services
+from minibroker_chaos.check.fact_types import Append, Assignment, Commit, Cut, Fact, Forgotten, Read, shown
+from minibroker_chaos.check.facts import Facts, facts_of
+from minibroker_chaos.check.logs import PartitionLog, iterate_batches, open_log
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
 from minibroker_storage.data_directory.names import TopicPartition
 

@@ -10,12 +10,12 @@ import math
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from minibroker.chaos.steps import VERSION, Point, Step
+from minibroker_chaos.steps import VERSION, Point, Step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from minibroker.chaos.rows import Row
+    from minibroker_chaos.rows import Row
 
 MAX_PER_OPERATION: Final = 3
 """Misbehaviours at one operation of a client and its retries, so that it succeeds in the end."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from minibroker.chaos.steps import Step
+    from minibroker_chaos.steps import Step
 
 _MAX_KEPT: Final = 64
 _FRESH: Final = 0.5

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from minibroker.check.fact_types import Cut, Fact, shown
-from minibroker.check.logs import Record
-from minibroker.check.pipeline import GroupState, Output, Pipeline, name_of, place_of
-from minibroker.check.results import Finding
+from minibroker_chaos.check.fact_types import Cut, Fact, shown
+from minibroker_chaos.check.logs import Record
+from minibroker_chaos.check.pipeline import GroupState, Output, Pipeline, name_of, place_of
+from minibroker_chaos.check.results import Finding
 
 
 def no_loss(pipeline: Pipeline, check: str = "no_loss") -> Iterator[Finding]:

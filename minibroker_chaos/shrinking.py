@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from minibroker.chaos.rows import find_row
+from minibroker_chaos.rows import find_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from minibroker.chaos.steps import Step
+    from minibroker_chaos.steps import Step
 
 REPEATS: Final = 10
 """The runs that tell how often the first and the last steps fail."""

@@ -12,16 +12,16 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
-from minibroker.chaos.steps import ChaosError
 from minibroker.config.names import suggestion
 from minibroker.server.faults.fault import Fault
+from minibroker_chaos.steps import ChaosError
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
-    from minibroker.chaos import moves
+    from minibroker_chaos import moves
 
 if TYPE_CHECKING:
-    from minibroker.chaos.engine import Held, Situation
+    from minibroker_chaos.engine import Held, Situation
 
 Act = Callable[["Situation"], "Fault | bool"]
 Evidence = Literal["provoked on Kafka", "read in source", "not shown"]
