@@ -15,24 +15,23 @@ from tests.programs import run_to_success
 
 pytestmark = pytest.mark.slow
 
-TESTING = "docs/testing.md"
-PROGRAMS = [
-    block for block in blocks(TESTING) if block.language == "python" and block.heading not in {"pytest", "unittest"}
-]
-SUITES = [block for block in blocks(TESTING) if block.language == "python" and block.heading in {"pytest", "unittest"}]
+BROKER = "docs/broker-in-python.md"
+PROGRAMS = [block for block in blocks(BROKER) if block.language == "python"]
+SUITES = [block for block in blocks("docs/testing.md") if block.language == "python"]
 
 
 def named(block: Block) -> str:
     return f"{block.heading}:{block.line}"
 
 
+@pytest.mark.filterwarnings("ignore:.*_text is deprecated:DeprecationWarning")  # of kafka-python
 @pytest.mark.parametrize("block", PROGRAMS, ids=named)
 def test_programs_about_testing_run(block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
     import minibroker  # noqa: PLC0415 - the programs import it themselves
 
     monkeypatch.setattr(minibroker, "Broker", partial(minibroker.Broker, timeout=PATIENCE_S))
     with redirect_stdout(io.StringIO()):
-        exec(compile(block.text, f"{TESTING}:{block.line}", "exec"), {})
+        exec(compile(block.text, f"{BROKER}:{block.line}", "exec"), {})
 
 
 @pytest.mark.parametrize("block", SUITES, ids=named)
@@ -46,7 +45,7 @@ def test_test_files_pass(block: Block, tmp_path: Path) -> None:
 def test_the_complaint_that_is_shown_is_what_a_failed_expectation_says() -> None:
     from minibroker import Broker, WaitTimeoutError  # noqa: PLC0415 - the programs above import it themselves
 
-    (expected,) = [block.text for block in blocks(TESTING, "Waiting") if block.language == "text"]
+    (expected,) = [block.text for block in blocks(BROKER, "Waiting") if block.language == "text"]
     with Broker() as broker:
         broker.produce("orders", {"id": 1, "state": "paid"}, {"id": 2, "state": "new"})
         with pytest.raises(WaitTimeoutError) as caught:

@@ -15,6 +15,7 @@ CODE: Final = {"csharp", "go", "java", "js", "python", "rust", "sh"}
 
 RUN_ELSEWHERE: Final = {
     "README.md": "tests/pipeline/test_documentation.py",
+    "docs/broker-in-python.md": "tests/test_documented.py",
     "docs/chaos-tutorial.md": "tests/broker/chaos/test_page.py",
     "docs/chaos.md": "tests/broker/chaos/test_page.py",
     "docs/checks.md": "tests/broker/check/test_page.py",
@@ -48,11 +49,13 @@ RUN_ELSEWHERE: Final = {
     "docs/tools.md": "tests/command_line_tools/test_documented_tools.py",
     "docs/trace.md": "tests/broker/trace/test_command.py",
     "docs/grade.md": "tests/broker/grade/test_command.py",
+    "docs/kafka-python-service.md": "tests/test_guides.py",
 }
 """Pages whose blocks are run by a test, and that test."""
 
 RUN_HERE: Final = {
     "docs/clients.md",
+    "docs/fault-recipes.md",
     "docs/lab.md",
     "docs/quotas.md",
     "docs/registry.md",

@@ -21,22 +21,23 @@ from tests.programs import module_command, run_program, run_to_success
 
 pytestmark = pytest.mark.slow
 
-SERVICE: Final = "docs/service.md"
+SERVICES: Final = {"docs/service.md": "billing", "docs/kafka-python-service.md": "shipping"}
+"""Pages that test a service, and the names of its module."""
 TROUBLES: Final = "docs/troubleshooting.md"
 SETTINGS: Final = "docs/settings-in-tests.md"
 
 
-@pytest.mark.slow
-def test_the_service_and_its_tests_run(tmp_path: Path) -> None:
-    (service,) = code(SERVICE, "The service", "python")
+@pytest.mark.parametrize(("page", "module"), SERVICES.items(), ids=SERVICES.values())
+def test_the_service_and_its_tests_run(page: str, module: str, tmp_path: Path) -> None:
+    (service,) = code(page, "The service", "python")
     assert "TIMEOUT_S = 10\n" in service
-    tests = [block.text for block in blocks(SERVICE) if block.language == "python" and block.text != service]
-    (tmp_path / "billing.py").write_text(service.replace("TIMEOUT_S = 10\n", f"TIMEOUT_S = {PATIENCE_S}\n"))
-    (tmp_path / "test_billing.py").write_text("\n\n".join(tests))
+    tests = "\n\n".join(block.text for block in blocks(page) if block.language == "python" and block.text != service)
+    (tmp_path / f"{module}.py").write_text(service.replace("TIMEOUT_S = 10\n", f"TIMEOUT_S = {PATIENCE_S}\n"))
+    (tmp_path / f"test_{module}.py").write_text(tests)
     (tmp_path / "pytest.ini").write_text(f"[pytest]\nkafka_timeout = {PATIENCE_S}\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q"]
     result = run_to_success(command, cwd=tmp_path, timeout=2 * PATIENCE_S)
-    assert f"{len(tests)} passed" in result.stdout
+    assert f"{tests.count('def test_')} passed" in result.stdout
 
 
 def _warning(provoke: Callable[[], object]) -> str:

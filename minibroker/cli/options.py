@@ -69,7 +69,7 @@ def _add_addresses(option: _AddArgument) -> None:
         **_REPEATABLE,
         metavar="[ID@]HOST:PORT",
         help="be one of several brokers in processes of their own, which meet at this address, or at "
-        "zookeeper://CONNECT: see docs/docker.md (repeatable)",
+        "zookeeper://CONNECT: see docs/docker-kafka.md (repeatable)",
     )
     option("--link", metavar="HOST:PORT", help="address for the other processes of --meet (default: a free port)")
     option(

@@ -78,7 +78,7 @@ def test_records_outlive_the_container_in_a_named_volume(engine: Engine) -> None
 
 @pytest.mark.parametrize("number", range(2), ids=["confluent", "redpanda"])
 def test_the_files_of_other_images_that_are_shown_start_a_broker(engine: Engine, tmp_path: Path, number: int) -> None:
-    shown = [each.text for each in blocks("docs/docker.md") if each.language == "yaml" and "# was" in each.text]
+    shown = [each.text for each in blocks("docs/docker-kafka.md") if each.language == "yaml" and "# was" in each.text]
     path = tmp_path / "compose.yaml"
     path.write_text(shown[number])
     with Project(engine, path, waits=False) as project:

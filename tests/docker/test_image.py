@@ -148,7 +148,7 @@ def test_a_compose_file_builds_our_image_keeps_it_tight_and_names_known_things_o
 
 def test_the_environment_of_other_images_that_is_shown_serves_both_sides() -> None:
     yaml = pytest.importorskip("yaml")
-    shown = code("docs/docker.md", "In the place of Kafka's images", "yaml")[0]
+    shown = code("docs/docker-kafka.md", "In the place of Kafka's images", "yaml")[0]
     environment = yaml.safe_load(shown)["services"]["broker"]["environment"]
     printed = run(
         [sys.executable, str(DOCKER / "entrypoint.py"), "--print-command"],
