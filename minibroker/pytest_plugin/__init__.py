@@ -154,9 +154,20 @@ def _chaos_runs() -> ModuleType:
     return chaos_runs
 
 
+def _uses_our_broker(item: pytest.Item) -> bool:
+    """Return whether the fixture `kafka` of a test is the one of this module, or is built on it."""
+    info: Any = getattr(item, "_fixtureinfo", None)
+    for definition in reversed(() if info is None else info.name2fixturedefs.get("kafka", ())):
+        if definition.func.__module__ == __name__:
+            return True
+        if "kafka" not in definition.argnames:
+            break
+    return False
+
+
 def _asks_for_chaos(item: pytest.Item) -> bool:
     """Return whether the command line or a mark puts a test under chaos."""
-    if "kafka" not in getattr(item, "fixturenames", ()):
+    if not _uses_our_broker(item):
         return False
     option = item.config.option
     is_for_all = option.kafka_chaos or option.kafka_chaos_seed is not None or option.kafka_chaos_steps is not None

@@ -198,6 +198,7 @@ class _TestRuns:
         self._item = item
         self._nextitem = nextitem
         self._plan = plan
+        self._properties = tuple(item.user_properties)
         self._counts: dict[str, Any] = {"runs": 0, "felt": 0, "failed": False}
 
     def run(self) -> list[pytest.TestReport]:
@@ -229,7 +230,9 @@ class _TestRuns:
         """Run the test once. Only the last run ends the fixtures that other tests of its module share."""
         item = self._item
         item.stash[CHAOS_RUN] = run
-        vars(item)["_report_sections"].clear()  # pytest runs a test once, and keeps the output of earlier runs.
+        # pytest runs a test once, and keeps the output and the properties of earlier runs.
+        vars(item)["_report_sections"].clear()
+        item.user_properties[:] = self._properties
         kept = self._nextitem if is_last else cast("pytest.Item", item.parent)
         return runtestprotocol(item, log=False, nextitem=kept)
 

@@ -171,6 +171,13 @@ class Conversation:
         self._sink.end(exchange, frame, size)
         return forwarded
 
+    def lose(self, correlation_id: int, failure: str) -> None:
+        """End the newest exchange, if it waits for a response: it will get none, although its connection stays open."""
+        if self._pending and self._pending[-1].correlation_id == correlation_id:
+            exchange = self._pending.pop()
+            exchange.failure = failure
+            self._sink.end(exchange, b"")
+
     def close(self, failure: str) -> None:
         """End all pending exchanges without a response, because the connection was closed."""
         while self._pending:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -39,6 +40,8 @@ _INT32: Final = struct.Struct(">i")
 _HEAD: Final = struct.Struct(">ii")
 _ONLY_IN_A_BROKER: Final = ("node", "stale_metadata", "fetch_bytes", "corrupt")
 """Fields whose effect takes what only a broker knows or has."""
+MAX_LATE_S: Final = 30.0
+"""How long a late request waits for others."""
 
 
 class _Request(NamedTuple):
@@ -134,8 +137,13 @@ class ProxyFaults:
         return matched
 
     def add_late(self, count: int, request: _Request, forward: Callable[[], object]) -> None:
-        """Forward a request after `count` others with one of its targets, or any others if it has none."""
-        self._late.append(_Late(count, frozenset(request.targets) - {Target()}, forward))
+        """Forward a request after `count` others with one of its targets, or any others if it has none.
+
+        It is forwarded after `MAX_LATE_S` seconds at the latest.
+        """
+        late = _Late(count, frozenset(request.targets) - {Target()}, forward)
+        self._late.append(late)
+        asyncio.get_running_loop().call_later(MAX_LATE_S, self._forward, late)
 
     def count(self, targets: tuple[Target, ...]) -> None:
         """Count a request that was forwarded."""
@@ -143,8 +151,12 @@ class ProxyFaults:
             if not late.targets or not late.targets.isdisjoint(targets):
                 late.remaining -= 1
                 if not late.remaining:
-                    self._late.remove(late)
-                    late.forward()
+                    self._forward(late)
+
+    def _forward(self, late: _Late) -> None:
+        if late in self._late:
+            self._late.remove(late)
+            late.forward()
 
 
 class FaultyConnection:
@@ -185,6 +197,8 @@ class FaultyConnection:
         if fault is None or request is None or not self._withhold(fault, request, frame):
             self._client.forward(frame)
         if request is not None:
+            if fault is not None and (fault.black_hole or fault.drop == "before"):
+                self._client.conversation.lose(request.correlation_id, "lost by a fault")
             self._faults.count(request.targets)
             if getattr(request.message, "acks", None) == 0:
                 if action in {"disconnect", "error", "truncate"}:
@@ -223,8 +237,9 @@ class FaultyConnection:
     def _learn(self, request: _Request | None, frame: bytes) -> None:
         """Learn the ids of topics from Metadata."""
         if request is not None and request.endpoint.route.key is ApiKey.METADATA:
-            response, _ = decode(request.endpoint.response, memoryview(frame), request.version, request.body)
-            self._faults.topics.learn(response)
+            with suppress(DecodeError):  # The response passes as it is.
+                response, _ = decode(request.endpoint.response, memoryview(frame), request.version, request.body)
+                self._faults.topics.learn(response)
 
     def _flush(self) -> None:
         """Send the responses whose turn has come. A late one blocks those after it."""

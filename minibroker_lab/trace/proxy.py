@@ -51,6 +51,7 @@ class Proxy:
 
     Attributes:
         sides: The open connections of clients.
+        detached: The connections to brokers for late requests, whose clients are gone.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Proxy:
         self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self.sides: set[ClientSide] = set()
+        self.detached: set[_BrokerSide] = set()
         self._family = socket.AF_INET
 
     @property
@@ -120,6 +122,8 @@ class Proxy:
         for side in tuple(self.sides):
             side.abort()
             side.conversation.close("the proxy ended")
+        for broker in tuple(self.detached):
+            broker.abort()
 
     def translate(self, host: str, port: int, our_host: str) -> Address | None:
         """Return the address that clients see in place of a broker's, or None to leave the address unchanged.
@@ -216,6 +220,11 @@ class _Side(asyncio.Protocol):
     def resume_writing(self) -> None:
         if self.other is not None:
             self.other.release("full")
+
+    def abort(self) -> None:
+        """Abort the connection."""
+        if self.transport is not None:
+            self.transport.abort()
 
     def eof_received(self) -> bool:
         """Forward the end of the peer's data.
@@ -322,6 +331,7 @@ class ClientSide(_Side):
         assert isinstance(broker, _BrokerSide)
         self.other = None
         self.end()
+        self._owner.detached.add(broker)
         return broker.send_last
 
     def eof_received(self) -> bool:
@@ -337,11 +347,15 @@ class ClientSide(_Side):
         self.conversation.close("the client closed the connection")
         self._owner.sides.discard(self)
 
+    def discard(self, broker: _BrokerSide) -> None:
+        """Forget a detached connection to a broker, which has ended."""
+        self._owner.detached.discard(broker)
+
     def abort(self) -> None:
         """Abort the connections to the client and to the broker."""
-        for side in (self, self.other):
-            if side is not None and side.transport is not None:
-                side.transport.abort()
+        super().abort()
+        if self.other is not None:
+            self.other.abort()
 
 
 class _BrokerSide(_Side):
@@ -358,7 +372,8 @@ class _BrokerSide(_Side):
         """Send a request whose client is gone, and close the connection after its response."""
         assert self.transport is not None
         self._is_last = True
-        self.transport.write(data)
+        if not self.transport.is_closing():
+            self.transport.write(data)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -378,6 +393,7 @@ class _BrokerSide(_Side):
             self._client.release("pending")
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._client.discard(self)
         self._client.conversation.close(f"the {self._client.ended_by} closed the connection")
         super().connection_lost(exc)
 

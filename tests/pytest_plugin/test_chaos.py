@@ -239,5 +239,33 @@ def test_it(kafka):
     assert "kafka chaos" not in result.stdout
 
 
+def test_only_our_fixture_is_under_chaos_and_properties_are_recorded_once(run: Run, tmp_path: Path) -> None:
+    tests = """
+import pytest
+
+class TestOther:
+    @pytest.fixture
+    def kafka(self):
+        return "another broker"
+
+    def test_runs_once(self, kafka):
+        assert kafka == "another broker"
+
+class TestOurs:
+    @pytest.fixture
+    def kafka(self, kafka):
+        yield kafka
+
+    def test_runs_thrice(self, kafka, record_property):
+        record_property("broker", kafka.chaos().to_json()["seed"])
+"""
+    result = run(tests, "--kafka-chaos", "--kafka-chaos-runs=3", "--junitxml=report.xml", "-v")
+    assert "2 passed" in result.stdout, result.stdout
+    assert "1 test, 3 runs" in result.stdout
+    assert "TestOther" not in result.stdout.partition(" kafka chaos -")[2]
+    report = (tmp_path / "report.xml").read_text()
+    assert re.findall('<property name="broker" value="(.*?)"', report) == ["3"]
+
+
 def test_options_without_a_test_under_chaos_are_noticed(run: Run) -> None:
     assert "no test ran under chaos" in run("def test_it(kafka):\n    pass\n", "--kafka-chaos-runs=3").stdout

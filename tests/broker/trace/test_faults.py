@@ -1,17 +1,23 @@
 """Faults of the proxy: what clients see of them, and what the broker has done meanwhile."""
 
+import asyncio
 import json
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import Producer
 
 from minibroker import Broker
 from minibroker.cli.main import main
-from minibroker_lab.trace.faults import ProxyFaults
+from minibroker.clock import ManualClock
+from minibroker.server.faults.fault import Fault
+from minibroker_lab.trace.faults import FaultyConnection, ProxyFaults
+from minibroker_lab.trace.lines import LineWriter
+from minibroker_lab.trace.proxy import Proxy
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from minibroker_protocol.messages.metadata import MetadataRequest
@@ -21,6 +27,15 @@ from tests.clients.trace_process import TraceProcess
 from tests.patience import PATIENCE_S
 
 PRODUCE = 9
+
+
+@pytest.fixture
+def line_writer() -> Iterator[LineWriter]:
+    complaints: list[str] = []
+    writer = LineWriter(ManualClock(), None, str, str, complaints.append, None)
+    yield writer
+    writer.close()
+    assert complaints == []
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +110,8 @@ def test_a_dropped_response_leaves_the_connection_open(
         client.send(produce_request(batch(b"a")), PRODUCE)
         assert client.ask(MetadataRequest(topics=None), 12).topics[0].name == "t"
         assert values(behind) == written
+    losses = {entry["api"]: entry["failure"] for entry in proxy.entries()}
+    assert losses == {"Produce": "lost by a fault" if when == "before" else None, "Metadata": None}
 
 
 def test_what_follows_a_request_that_closes_the_connection_is_lost_with_it(behind: Broker, tmp_path: Path) -> None:
@@ -106,6 +123,54 @@ def test_what_follows_a_request_that_closes_the_connection_is_lost_with_it(behin
         with SocketClient(address_of(proxy.bootstrap)) as second:
             second.ask(produce_request(batch(b"c")), PRODUCE)
     assert values(behind) == [b"c"]
+
+
+async def _open(behind: Broker, sink: LineWriter, **fault: Any) -> Proxy:
+    behind.reset()
+    faults = ProxyFaults([Fault(api="Produce", times=1, **fault)])
+    proxy = Proxy(address_of(behind.bootstrap_servers), ("127.0.0.1", 0), None, sink, faults)
+    await proxy.start()
+    return proxy
+
+
+async def _send(proxy: Proxy) -> asyncio.StreamWriter:
+    """Send a Produce request, and return the connection when the proxy has taken the request."""
+    reader, writer = await asyncio.open_connection(*proxy.address)
+    writer.write(framed(frame_of(produce_request(batch(b"a")), PRODUCE, 1)))
+    assert await reader.read() == b""
+    return writer
+
+
+@pytest.mark.parametrize("limit_s", [0.0, 3600.0])
+def test_a_late_request_that_is_never_due_holds_no_connection(
+    behind: Broker, line_writer: LineWriter, monkeypatch: pytest.MonkeyPatch, limit_s: float
+) -> None:
+    monkeypatch.setattr("minibroker_lab.trace.faults.MAX_LATE_S", limit_s)
+
+    async def run() -> None:
+        proxy = await _open(behind, line_writer, late=9)
+        (await _send(proxy)).close()
+        if limit_s:
+            assert len(proxy.detached) == 1
+            proxy.close()
+        async with asyncio.timeout(PATIENCE_S):
+            while proxy.detached:  # noqa: ASYNC110 - nothing tells that a connection is lost
+                await asyncio.sleep(0)
+        proxy.close()
+
+    asyncio.run(run())
+    assert values(behind) == ([] if limit_s else [b"a"])
+
+
+def test_metadata_that_cannot_be_read_passes() -> None:
+    sent: list[bytes | bytearray] = []
+    frame = framed(struct.pack(">ib", 7, 0) + b"\x7f" * 9)
+    client = Mock(write=sent.append)
+    client.conversation.response.return_value = frame
+    connection = FaultyConnection(ProxyFaults([]), client)
+    connection.feed_requests(framed(frame_of(MetadataRequest(topics=None), 12, 7)))
+    connection.feed_responses(frame)
+    assert sent == [frame]
 
 
 def test_a_request_of_an_api_that_only_controllers_serve_passes() -> None:
