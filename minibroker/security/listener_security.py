@@ -217,5 +217,6 @@ class ListenerSecurity:
             settings.text("sasl.oauthbearer.scope.claim.name", OAUTHBEARER) or "scope",
             settings.text("sasl.oauthbearer.sub.claim.name", OAUTHBEARER) or "sub",
             settings.integer("sasl.oauthbearer.clock.skew.seconds", OAUTHBEARER),
+            settings.integer("sasl.oauthbearer.jwks.endpoint.refresh.ms", OAUTHBEARER),
         )
         return oauthbearer.signed_validator(rules, now_ms)

@@ -2,9 +2,9 @@
 
 The messages are those of Kafka's `OAuthBearerSaslServer`. Two validators check the tokens:
 
-- `signed_validator` accepts JWTs signed by an identity provider, and verifies them with the public keys in a JWKS file.
-  The rules are those of Kafka's `OAuthBearerValidatorCallbackHandler` with a `file:` URL: a signature by one of the
-  keys, `exp` and `iat`, and the audience and issuer, if configured. PyJWT verifies the signatures.
+- `signed_validator` accepts JWTs signed by an identity provider, and verifies them with its public keys (JWKS), from a
+  file or its endpoint. The rules are those of Kafka's `OAuthBearerValidatorCallbackHandler`: a signature by one of the
+  keys, `exp` and `iat`, and the audience and issuer, if configured. PyJWT fetches keys and verifies signatures.
 - `unsecured_validator` accepts unsigned tokens, for tests. With such a token a client can claim to be any user. The
   rules and options are those of Kafka's default, `OAuthBearerUnsecuredValidatorCallbackHandler`.
 """
@@ -12,7 +12,9 @@ The messages are those of Kafka's `OAuthBearerSaslServer`. Two validators check 
 import base64
 import binascii
 import json
+import logging
 import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Final, NamedTuple, cast
@@ -22,6 +24,7 @@ from urllib.request import url2pathname
 from minibroker.security.sasl.mechanism import OAUTHBEARER, SASL_NAME, SaslAuthenticationError, SaslError, SaslServer
 from minibroker_storage.installation_hints import missing_extra
 
+_logger: Final = logging.getLogger(__name__)
 _SEPARATOR: Final = "\x01"
 _FIRST: Final = re.compile(
     rf"n,(?:a=(?P<authorization_id>{SASL_NAME}))?,\x01(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01){{0,100}})\x01"
@@ -157,7 +160,7 @@ class TokenRules(NamedTuple):
     """The rules for a token, from the keys `sasl.oauthbearer.*`.
 
     Attributes:
-        jwks_url: `file:` and the path of a JSON Web Key Set (RFC 7517).
+        jwks_url: The `file:`, `http:` or `https:` URL of a JSON Web Key Set (RFC 7517).
         audiences: `aud` must contain one of these. If empty, any audience is accepted, as any issuer is if `issuer`
             is None.
     """
@@ -168,23 +171,30 @@ class TokenRules(NamedTuple):
     scope_claim: str = "scope"
     principal_claim: str = "sub"
     clock_skew_seconds: int = 30
+    refresh_ms: int = 3_600_000
 
 
 def signed_validator(rules: TokenRules, now_ms: Callable[[], int]) -> Validate:
     """Return a validator for signed tokens. The keys are read now, not at the first login.
 
     Raises:
-        ValueError: The file has no usable keys.
+        ValueError: The file or endpoint has no usable keys, or the endpoint does not answer.
         OSError: The file cannot be read.
     """
     try:
         import jwt  # noqa: PLC0415 - only signed tokens need it
     except ImportError:
         raise missing_extra("OAUTHBEARER with signed tokens", "pyjwt") from None
-    keys = _load_keys(jwt, rules.jwks_url)
+    if urlsplit(rules.jwks_url).scheme in {"http", "https"}:
+        keys_for = _Endpoint(jwt, rules, now_ms).keys_for
+    else:
+        keys = _load_keys(jwt, rules.jwks_url)
+
+        def keys_for(_kid: str | None) -> Sequence[Any]:
+            return keys
 
     def validate(token: str) -> BearerToken:
-        claims = _verify_signature(jwt, keys, token, rules)
+        claims = _verify_signature(jwt, keys_for, token, rules)
         if claims.get("iat") is None:
             raise TokenError("the claim iat is missing")
         scopes_of(claims, rules.scope_claim)
@@ -197,10 +207,49 @@ def signed_validator(rules: TokenRules, now_ms: Callable[[], int]) -> Validate:
     return validate
 
 
+class _Endpoint:
+    """The keys at a URL, as Kafka's `RefreshingHttpsJwks` keeps them.
+
+    A thread fetches them again when a login finds them too old, or names a key that is not among them. That login
+    fails, and the client's next one may succeed.
+    """
+
+    _COOLDOWN_MS: Final = 10_000
+    """How long keys are kept at least, whatever keys logins name."""
+    _TIMEOUT_S: Final = 10
+
+    def __init__(self, jwt: ModuleType, rules: TokenRules, now_ms: Callable[[], int]) -> None:
+        self._jwt, self._rules, self._now_ms = jwt, rules, now_ms
+        self._client = jwt.PyJWKClient(rules.jwks_url, cache_jwk_set=False, timeout=self._TIMEOUT_S)
+        self._asked_ms = now_ms()
+        self._keys = self._fetch()
+
+    def keys_for(self, kid: str | None, /) -> Sequence[Any]:
+        now_ms = self._now_ms()
+        age_ms = now_ms - self._asked_ms
+        is_unknown = kid is not None and all(key.key_id != kid for key in self._keys)
+        if age_ms >= self._rules.refresh_ms or (is_unknown and age_ms >= self._COOLDOWN_MS):
+            self._asked_ms = now_ms
+            threading.Thread(target=self._refresh, daemon=True).start()
+        return self._keys
+
+    def _refresh(self) -> None:
+        try:
+            self._keys = self._fetch()
+        except ValueError as error:
+            _logger.warning("%s", error)
+
+    def _fetch(self) -> list[Any]:
+        try:
+            return list(self._client.get_jwk_set().keys)
+        except (self._jwt.PyJWTError, OSError, ValueError) as error:
+            raise ValueError(f"{_URL}: {self._rules.jwks_url} gives no keys that can be used: {error}") from None
+
+
 def _load_keys(jwt: ModuleType, url: str) -> list[Any]:
     split_url = urlsplit(url)
     if split_url.scheme != "file":
-        raise ValueError(f"{_URL}: {url!r} is not supported: it must be a file, such as file:///etc/kafka/jwks.json")
+        raise ValueError(f"{_URL}: {url!r} is not supported: it must begin with file:, http: or https:")
     with open(url2pathname(split_url.path), "rb") as file:
         try:
             return list(jwt.PyJWKSet.from_dict(json.load(file)).keys)
@@ -208,7 +257,9 @@ def _load_keys(jwt: ModuleType, url: str) -> list[Any]:
             raise ValueError(f"{_URL}: {split_url.path} holds no keys that can be used: {error}") from None
 
 
-def _verify_signature(jwt: ModuleType, keys: Sequence[Any], token: str, rules: TokenRules) -> dict[str, Any]:
+def _verify_signature(
+    jwt: ModuleType, keys_for: Callable[[str | None], Sequence[Any]], token: str, rules: TokenRules
+) -> dict[str, Any]:
     """Return the claims of a token with a valid signature. Times are checked later, with the broker's own clock.
 
     Raises:
@@ -221,7 +272,7 @@ def _verify_signature(jwt: ModuleType, keys: Sequence[Any], token: str, rules: T
     except (jwt.PyJWTError, RecursionError) as error:
         raise TokenError(f"the token is not a JWT: {error}") from None
     reason = f"there is no key {kid!r}"
-    for key in keys:
+    for key in keys_for(kid):
         if kid is not None and key.key_id != kid:
             continue
         try:

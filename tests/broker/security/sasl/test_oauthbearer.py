@@ -2,8 +2,11 @@
 
 import base64
 import json
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import jwt
@@ -11,14 +14,17 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm
 
+from minibroker.clock import ManualClock
 from minibroker.security.sasl.mechanism import SaslAuthenticationError, SaslError
 from minibroker.security.sasl.oauthbearer import (
     OAuthBearerServer,
+    TokenError,
     TokenRules,
     Validate,
     signed_validator,
     unsecured_validator,
 )
+from tests.patience import eventually
 
 NOW_S = 1_700_000_000
 CLAIMS = {"sub": "alice", "iat": NOW_S, "exp": NOW_S + 60, "scope": "read write"}
@@ -203,8 +209,77 @@ def test_a_file_without_keys_is_named(tmp_path: Path, content: str) -> None:
         signed_validator(rules(path), now_ms)
 
 
-def test_keys_come_from_a_file_and_from_nowhere_else(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="it must be a file"):
-        signed_validator(TokenRules("https://idp.test/keys"), now_ms)
+def test_an_url_without_keys_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"'ftp://idp\.test/keys' is not supported: it must begin with file:"):
+        signed_validator(TokenRules("ftp://idp.test/keys"), now_ms)
     with pytest.raises(FileNotFoundError):
         signed_validator(rules(tmp_path / "missing.json"), now_ms)
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with pytest.raises(ValueError, match=rf"http://127\.0\.0\.1:{port}/keys gives no keys that can be used"):
+        signed_validator(TokenRules(f"http://127.0.0.1:{port}/keys"), now_ms)
+
+
+class Provider:
+    """The endpoint of an identity provider, which answers with a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.requests = 0
+        provider = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                provider.requests += 1
+                self.send_response(200 if path.exists() else 503)
+                self.end_headers()
+                self.wfile.write(path.read_bytes() if path.exists() else b"")
+
+            def log_message(self, format: str, *_: object) -> None:  # noqa: A002 - the library's name
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/keys"
+        Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+@pytest.fixture
+def provider(jwks: Path) -> Iterator[Provider]:
+    provider = Provider(jwks)
+    yield provider
+    provider.server.shutdown()
+    provider.server.server_close()
+
+
+def test_keys_come_from_an_endpoint_and_follow_it(
+    provider: Provider, jwks: Path, key: ec.EllipticCurvePrivateKey, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = ManualClock(NOW_S * 1000)
+    validate = signed_validator(TokenRules(provider.url, refresh_ms=60_000), clock.now_ms)
+    token = jwt.encode({**CLAIMS, "exp": NOW_S + 3600}, key, "ES256", {"kid": "one"})
+    assert validate(token).principal == "alice"
+    newer = ec.generate_private_key(ec.SECP256R1())
+    renewed = jwt.encode({**CLAIMS, "exp": NOW_S + 3600}, newer, "ES256", {"kid": "two"})
+    public = ECAlgorithm.to_jwk(newer.public_key(), as_dict=True)
+    jwks.write_text(json.dumps({"keys": [{**public, "kid": "two", "alg": "ES256"}]}))
+    assert refusal(validate, renewed) == INVALID
+    assert provider.requests == 1  # The keys are new.
+
+    clock.advance(10_000)
+    eventually(lambda: accepts(validate, renewed))
+    assert refusal(validate, token) == INVALID
+    assert provider.requests == 2
+
+    jwks.unlink()
+    clock.advance(60_000)
+    assert accepts(validate, renewed)  # An endpoint that fails changes nothing.
+    eventually(lambda: "503" in caplog.text)
+    assert accepts(validate, renewed)
+    assert provider.requests == 3
+
+
+def accepts(validate: Validate, token: str) -> bool:
+    try:
+        validate(token)
+    except TokenError:
+        return False
+    return True
