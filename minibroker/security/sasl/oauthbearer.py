@@ -190,7 +190,7 @@ def signed_validator(rules: TokenRules, now_ms: Callable[[], int]) -> Validate:
     else:
         keys = _load_keys(jwt, rules.jwks_url)
 
-        def keys_for(_kid: str | None) -> Sequence[Any]:
+        def keys_for(_kid: str | None, /) -> Sequence[Any]:
             return keys
 
     def validate(token: str) -> BearerToken:
