@@ -11,12 +11,13 @@ import pytest
 
 from tests.documented import ROOT, Block, blocks
 from tests.patience import PATIENCE_S
-from tests.programs import run_to_success
+from tests.programs import run_program, run_to_success
 
 pytestmark = pytest.mark.slow
 
 BROKER = "docs/broker-in-python.md"
 PROGRAMS = [block for block in blocks(BROKER) if block.language == "python"]
+_CHANGING = re.compile(r"127\.0\.0\.1:\d+|in [\d.]+ ms")
 SUITES = [block for block in blocks("docs/testing.md") if block.language == "python"]
 
 
@@ -40,6 +41,17 @@ def test_test_files_pass(block: Block, tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text(f"[pytest]\nkafka_timeout = {PATIENCE_S}\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q"]
     run_to_success(command, cwd=tmp_path)
+
+
+def test_the_tests_of_the_readme_report_what_it_shows(tmp_path: Path) -> None:
+    tests = [block.text for block in blocks("README.md") if block.language == "python"]
+    (tmp_path / "test_orders.py").write_text("\n\n".join(tests))
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\nkafka_timeout = {PATIENCE_S}\n")
+    result = run_program([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q"], cwd=tmp_path)
+    assert f"1 failed, {len(tests) - 1} passed" in result.stdout
+    reported = [_CHANGING.sub("", line) for line in result.stdout.splitlines()]
+    (shown,) = [block.text for block in blocks("README.md") if block.language == "text"]
+    assert [line for line in shown.splitlines() if _CHANGING.sub("", line) not in reported] == []
 
 
 def test_the_complaint_that_is_shown_is_what_a_failed_expectation_says() -> None:

@@ -14,7 +14,7 @@ PAGES: Final = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in ROO
 CODE: Final = {"csharp", "go", "java", "js", "python", "rust", "sh"}
 
 RUN_ELSEWHERE: Final = {
-    "README.md": "tests/pipeline/test_documentation.py",
+    "README.md": "tests/test_documented.py",
     "docs/broker-in-python.md": "tests/test_documented.py",
     "docs/chaos-tutorial.md": "tests/broker/chaos/test_page.py",
     "docs/chaos.md": "tests/broker/chaos/test_page.py",

@@ -1,4 +1,4 @@
-"""The commands on the Spark pages and in README.md run, with our directories and addresses."""
+"""The commands on the Spark pages run, with our directories and addresses."""
 
 import json
 import os
@@ -23,7 +23,6 @@ from tests.clients.kafka_python_client import KafkaProducer
 from tests.documented import ROOT, Block, blocks
 from tests.patience import PATIENCE_S
 from tests.pipeline.producing import Message, create, produce
-from tests.programs import run_to_success
 from tests.registry.rest import Rest
 from tests.registry.schemas import V1
 
@@ -32,7 +31,6 @@ ELSEWHERE: Final = {
     ("docs/spark.md", "On a cluster"): "test_cluster.py",
     ("docs/spark-jobs.md", "How fast is reading?"): "takes minutes; small in a test of its own",
     ("docs/spark-example.md", "An example: the standard library in Spark"): "test_examples.py",
-    ("README.md", "Work on it"): "make serve and make test",
 }
 """Blocks that other tests run, or that no test runs, with the reason."""
 COMMAND: Final = re.compile(r"^minibroker-pipeline(.*)$", re.MULTILINE)
@@ -154,17 +152,7 @@ def test_the_page_on_going_on_with_kafka_writes_to_a_topic(
     assert [row["count"] for row in copied.groupBy("partition").count().collect()] == [RECORDS // 4] * 4
 
 
-def test_the_first_test_of_the_readme_passes(tmp_path: Path) -> None:
-    (test,) = [block for block in pieces("README.md") if block.language == "python"]
-    (tmp_path / "test_orders.py").write_text(test.text)
-    (tmp_path / "pytest.ini").write_text(f"[pytest]\nkafka_timeout = {PATIENCE_S}\n")
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q"]
-    run_to_success(command, cwd=tmp_path)
-
-
 def test_a_broker_runs_as_its_page_says(logs: Path, tmp_path: Path) -> None:
-    (install,) = [block.text for block in pieces("README.md") if block.language == "sh"]
-    assert "pip install" in install  # test_packaging.py runs this command.
     (program,) = [block for block in pieces("docs/serve.md") if block.language == "python"]
     assert KafkaProducer.__name__ in program.text  # The module is imported at the top, where its warnings are allowed.
     exec(program.text, {})

@@ -91,11 +91,15 @@ def test_a_call_that_does_nothing_is_named(call: Callable[[Broker], Any], warnin
 
 
 def test_retention_on_a_clock_that_was_moved_is_named() -> None:
-    with Broker(topics=["orders"], config={"log.retention.check.interval.ms": 1000}) as broker:
+    with Broker(
+        topics=["orders", "brief:1:retention.ms=1000"], config={"log.retention.check.interval.ms": 1000}
+    ) as broker:
         broker.produce("orders", "x")
+        broker.produce("brief", "x")
         broker.clock.advance(1)
         with pytest.warns(MinibrokerWarning, match="retention has deleted records of 'orders'") as caught:
             broker.clock.advance(8 * 24 * 3600)
+        assert broker.records("brief") == []
         assert [warning.filename for warning in caught] == [__file__]
 
 
