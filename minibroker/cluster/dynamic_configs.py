@@ -155,10 +155,7 @@ class DynamicConfigs:
             self.broker.adopt_values_of(self._given.altered(RunTime(_NOTHING, _NOTHING)))
 
     def _read(self) -> None:
-        stored = self._metadata.read(_SECTION)
-        if not _is_section({} if stored is None else stored):
-            raise ClusterFileError(f"{CLUSTER_FILE}: the section {_SECTION} is damaged")
-        self._section = stored or {}
+        self._section = read_section(self._metadata)
         self._apply()
         for kind, section_key in _SECTION_KEYS.items():
             if section_key in self._section and kind is not ConfigResourceType.BROKER:
@@ -180,6 +177,18 @@ class DynamicConfigs:
         self._read()
         for kind in _SECTION_KEYS:
             self.on_change(kind)
+
+
+def read_section(metadata: ClusterMetadata) -> Section:
+    """Return the stored dynamic configurations.
+
+    Raises:
+        ClusterFileError: They are damaged.
+    """
+    stored: Section | None = metadata.read(_SECTION)
+    if stored is not None and not _is_section(stored):
+        raise ClusterFileError(f"{CLUSTER_FILE}: the section {_SECTION} is damaged")
+    return stored or {}
 
 
 def _is_section(value: Any, depth: int = 3) -> bool:

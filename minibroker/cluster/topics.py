@@ -194,7 +194,7 @@ class Topics:
         self.next_producer_id = 0
         self.first_valid_producer_id = 0
         self._is_seeding = False
-        self._load()
+        self._load(is_start=True)
 
     def __iter__(self) -> Iterator[Topic]:
         return iter(self._by_name.values())
@@ -419,7 +419,7 @@ class Topics:
             OSError: The directory cannot be read.
         """
         self._deleted.clear()
-        self._load()
+        self._load(is_start=False)
 
     def note(self, notes: Mapping[Topic, dict[str, Any]]) -> None:
         """Set the topics' recovery notes: the work that the next start must do, unless the notes are cleared first.
@@ -526,7 +526,7 @@ class Topics:
         topic.partitions.append(partition)
         return partition
 
-    def _load(self) -> None:
+    def _load(self, *, is_start: bool) -> None:
         os.makedirs(self.data_dir, exist_ok=True)
         state = self._file.read(lambda data: parse_topics_file(data, self._file.path))
         deleted = find_markers(self.data_dir)
@@ -547,7 +547,8 @@ class Topics:
                 first_leader_epoch = int(state.get("first_leader_epoch", 0))
             except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
                 raise TopicsFileError(f"{self._file.path} is damaged: {type(error).__name__}: {error}") from None
-        remove_leftovers(self.data_dir)
+        if is_start:  # While the broker runs, whoever leaves files removes them in the background.
+            remove_leftovers(self.data_dir)
         adopted = self._adopt()
         if adopted:
             self.next_producer_id = max(self.next_producer_id, _FIRST_PRODUCER_ID_AFTER_KAFKA)

@@ -23,7 +23,7 @@ from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.cluster_metadata import ClusterFileError, ClusterMetadata
 from minibroker.cluster.core import Core
 from minibroker.cluster.directories import find_markers, purge_and_log_errors
-from minibroker.cluster.dynamic_configs import DynamicConfigs
+from minibroker.cluster.dynamic_configs import read_section
 from minibroker.cluster.errors import ConflictError, NotFoundError, OperationError, is_the_callers
 from minibroker.cluster.features import Features
 from minibroker.cluster.topics import Topics
@@ -297,7 +297,7 @@ def _prepare_metadata(core: Core, new: str) -> None:
         OSError: a file cannot be read or written.
     """
     metadata = ClusterMetadata(new)
-    DynamicConfigs(core.config, metadata, core.cluster.first.id)
+    read_section(metadata)
     Features(metadata, core.features.supported)
     metadata.write_first(new)  # If a file was torn, this replaces it with a complete one.
     core.features.raise_epoch(metadata)
