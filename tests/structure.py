@@ -3,7 +3,7 @@
 import ast
 import functools
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -49,10 +49,18 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
+def statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Yield the statements of a body and those within them, in order."""
+    for node in body:
+        yield node
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            yield from statements(getattr(node, field, ()))
+
+
 def imported_names(name: str, path: Path, nodes: Iterable[ast.AST] | None = None) -> Iterable[str]:
     """Yield the names that a module imports, including imports in functions and for types, or those in `nodes`."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    for node in ast.walk(tree_of(path)) if nodes is None else nodes:
+    for node in statements(tree_of(path).body) if nodes is None else nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

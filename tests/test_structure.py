@@ -10,7 +10,7 @@ import pytest
 
 from minibroker.cluster.core import Core
 from tests.broker.harness import Harness
-from tests.structure import circles, import_graph, imported_names, modules_of_product, tree_of
+from tests.structure import circles, import_graph, imported_names, modules_of_product, statements, tree_of
 
 _LARGEST_CIRCLE: Final = 3
 _MOST_ATTRIBUTES: Final = 18
@@ -31,11 +31,10 @@ def _loaded_with(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 def _deferred(tree: ast.Module) -> Iterator[ast.stmt]:
     """Yield the imports in functions."""
     imports: dict[int, ast.stmt] = {}
-    for function in ast.walk(tree):
+    for function in statements(tree.body):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            imports |= {
-                node.lineno: node for node in ast.walk(function) if isinstance(node, ast.Import | ast.ImportFrom)
-            }
+            inside = statements(function.body)
+            imports |= {node.lineno: node for node in inside if isinstance(node, ast.Import | ast.ImportFrom)}
     yield from imports.values()
 
 
@@ -102,7 +101,7 @@ def test_lazy_blocks_import_whole_modules() -> None:
     blocks = [
         (name, path, block)
         for name, path in modules.items()
-        for block in ast.walk(tree_of(path))
+        for block in statements(tree_of(path).body)
         if isinstance(block, ast.With) and ast.unparse(block.items[0]) == "lazy"
     ]
     assert blocks

@@ -7,12 +7,13 @@ import pytest
 from tests.chaos.catalogue import APPS, BY_NAME, LATER, App
 from tests.chaos.driver import drive
 from tests.chaos.search import remaining, search, subject
+from tests.sweeps import one_in
 
 _TWIN_RUNS: Final = 300
 _QUICK: Final = (
     "aiokafka:commit_ahead_of_tasks",
     "confluent:reordering_retries",
-    pytest.param("confluent:unchecked_delivery", marks=pytest.mark.torture),  # It may wait for a minute.
+    "confluent:unchecked_delivery",  # It may wait for a minute.
     "kafka_python:ignored_future",
     "kafka_python:no_flush",
 )
@@ -20,7 +21,7 @@ every_app = pytest.mark.parametrize("app", APPS, ids=lambda app: app.name)
 every_app_and_later_ones = pytest.mark.parametrize("app", [*APPS, *LATER], ids=lambda app: app.name)
 
 
-@pytest.mark.parametrize("name", _QUICK)
+@pytest.mark.parametrize("name", one_in(3, _QUICK))
 def test_a_seed_of_five_finds_the_bug_and_not_the_twin(name: str) -> None:
     verdicts = search(BY_NAME[name], range(5), fixed=False, seconds=300, profile=None)
     seed, found = verdicts.popitem()

@@ -1,6 +1,7 @@
 """Containers of the image, controlled with the `docker` command."""
 
 import contextlib
+import shlex
 import subprocess
 import threading
 import time
@@ -77,6 +78,12 @@ class Container:
         options = ["--interactive"] if user is None else ["--interactive", "--user", user]
         return self._engine.try_docker("exec", *options, self.name, *command, given=given)
 
+    def execute_all(self, commands: Sequence[str]) -> dict[str, tuple[int, str]]:
+        """Run shell commands one after another, and return the status and the output of each, by command."""
+        script = "".join(f"sh -c {shlex.quote(each)} </dev/null 2>&1; printf '\\0%d\\0' $?\n" for each in commands)
+        parts = self.execute(["sh", "-s"], given=script).stdout.split("\0")
+        return {command: (int(parts[2 * i + 1]), parts[2 * i]) for i, command in enumerate(commands)}
+
     def copy_in(self, path: str, content: str, mode: int, owner: tuple[int, int] = (0, 0)) -> None:
         """Put a file into the container."""
         # Rename the file when it is complete, because a loop in the container may be waiting to run it.
@@ -104,6 +111,7 @@ def run_box(
     environment: Mapping[str, str] | None = None,
     hostname: str = "box",
     ports: Sequence[int] = (),
+    is_checked: bool = False,
 ) -> Iterator[Container]:
     """Run a container of the image, and remove it with its volumes when the block ends.
 
@@ -115,9 +123,10 @@ def run_box(
         environment: further variables.
         hostname: the container's host name, which resolves to its own address.
         ports: the ports to publish on 127.0.0.1, each at a free port.
+        is_checked: whether the engine runs the health check.
     """
     box = Container(engine, f"{PREFIX}{uuid.uuid4().hex[:12]}")
-    words = ["--name", box.name, "--hostname", hostname, *options]
+    words = ["--name", box.name, "--hostname", hostname, *options, *([] if is_checked else ["--no-healthcheck"])]
     for port in ports:
         words += ["--publish", f"127.0.0.1::{port}"]
     for name, value in (environment or {}).items():

@@ -52,7 +52,7 @@ class Project:
     def _remove(self) -> None:
         volumes = [] if self.keeps_volumes else ["--volumes"]
         with self._ends:
-            self._engine.try_docker(*self._compose, "down", "--remove-orphans", *volumes)
+            self._engine.try_docker(*self._compose, "down", "--timeout", "0", "--remove-orphans", *volumes)
 
     def __getitem__(self, service: str) -> Container:
         return Container(self._engine, self.docker("ps", "--all", "--format", "{{.Name}}", service))

@@ -19,6 +19,13 @@ def engine() -> Engine:
         toolchains.missing(str(reason))
 
 
+@pytest.fixture(scope="module")
+def chosen(request: pytest.FixtureRequest) -> list[str]:
+    """Return the values of the parameter `command` of the module's tests that run."""
+    items = (getattr(item, "callspec", None) for item in request.session.items if item.path == request.path)
+    return [item.params["command"] for item in items if item is not None and "command" in item.params]
+
+
 @pytest.fixture
 def fixed_ports() -> Iterator[None]:
     """Keep other tests from publishing the port 9092."""

@@ -1,6 +1,7 @@
 """The container's entry point, run as a plain process, as in the container."""
 
 import contextlib
+import io
 import os
 import re
 import shlex
@@ -31,8 +32,17 @@ Completed: TypeAlias = "subprocess.CompletedProcess[str]"
 
 
 def run(environment: Mapping[str, str], *arguments: str) -> Completed:
-    """Run the entry point with nothing else in its environment."""
-    return run_program([sys.executable, str(ENTRYPOINT), *arguments], env={**NO_REGISTRY, **environment})
+    """Run the entry point with nothing else in its environment: in this process if it only prints or writes."""
+    variables, command = {**NO_REGISTRY, **environment}, [str(ENTRYPOINT), *arguments]
+    if arguments[:1] not in {("--print-command",), ("--write-properties",)}:
+        return run_program([sys.executable, *command], env=variables)
+    out, errors = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+        patch.setattr(os, "environ", variables)
+        patch.setattr(sys, "argv", command)
+        with pytest.raises(SystemExit) as ended:
+            entrypoint.main(arguments)
+    return subprocess.CompletedProcess(command, int(ended.value.code or 0), out.getvalue(), errors.getvalue())
 
 
 def printed_command(environment: Mapping[str, str], *arguments: str) -> list[str]:

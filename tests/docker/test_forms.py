@@ -1,12 +1,10 @@
 """Health checks and tool commands of Compose files, run in the image: all of `tests.docker.forms`."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.docker.boxes import Container, run_box
+from tests.docker.boxes import run_box
 from tests.docker.engine import Engine
-from tests.docker.forms import HEALTH_CHECKS, SETTINGS, TOOL_COMMANDS, Form
+from tests.docker.forms import HEALTH_CHECKS, SETTINGS, TOOL_COMMANDS
 from tests.sweeps import one_in
 
 ENVIRONMENT = {
@@ -25,32 +23,25 @@ FILES = {
     "/tmp/server.properties": "process.roles=broker,controller\nnode.id=1\nlog.dirs=/tmp/formatted\n",
     "/tmp/records.json": '{"version": 1, "partitions": [{"topic": "b", "partition": 0, "offset": 1}]}',
 }
+FORMS = {form.command: form for form in (*HEALTH_CHECKS, *TOOL_COMMANDS)}
 
 
 @pytest.fixture(scope="module")
-def broker(engine: Engine) -> Iterator[Container]:
-    """Return one container for all commands, with client files in it."""
+def answers(engine: Engine, chosen: list[str]) -> dict[str, tuple[int, str]]:
+    """Return what the commands answer in one container, with client files in it."""
     with run_box(engine, hostname="kafka", environment=ENVIRONMENT) as box:
         for path, text in FILES.items():
             box.copy_in(path, text, 0o644, (1000, 0))
         box.wait_for("Kafka Server started")
-        yield box
+        return box.execute_all(chosen)
 
 
-def check(box: Container, form: Form) -> None:
-    """Run a command, and check the result against the table."""
-    done = box.execute(["/bin/sh", "-c", form.command])
-    output = done.stdout + done.stderr
-    assert (done.returncode == 0) == (form.fails is None), f"{done.returncode}: {output}"
+# All tool commands: one reads what another one wrote.
+@pytest.mark.parametrize(
+    "command", [*one_in(5, [form.command for form in HEALTH_CHECKS]), *(form.command for form in TOOL_COMMANDS)]
+)
+def test_a_command_of_a_compose_file_answers(answers: dict[str, tuple[int, str]], command: str) -> None:
+    form = FORMS[command]
+    status, output = answers[command]
+    assert (status == 0) == (form.fails is None), f"{status}: {output}"
     assert form.shows in output
-
-
-@pytest.mark.parametrize("form", one_in(5, HEALTH_CHECKS), ids=lambda form: form.command)
-def test_a_health_check_answers(broker: Container, form: Form) -> None:
-    check(broker, form)
-
-
-# All of them: one command reads what another one wrote.
-@pytest.mark.parametrize("form", TOOL_COMMANDS, ids=lambda form: form.command)
-def test_a_tool_command_does_its_work(broker: Container, form: Form) -> None:
-    check(broker, form)

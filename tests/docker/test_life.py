@@ -20,7 +20,7 @@ def wait_until_healthy(box: Container) -> None:
 
 
 def test_the_engine_reports_a_broker_that_clients_can_use_as_healthy(boxes: Callable[..., Container]) -> None:
-    box = boxes(environment={"MINIBROKER_TOPICS": "orders"})
+    box = boxes(environment={"MINIBROKER_TOPICS": "orders"}, is_checked=True)
     wait_until_healthy(box)
     listed = box.execute(["kafka-topics", "--bootstrap-server", "localhost:9092", "--list"])
     assert listed.stdout == "orders\n"
@@ -29,7 +29,7 @@ def test_the_engine_reports_a_broker_that_clients_can_use_as_healthy(boxes: Call
 def test_a_container_that_waits_for_ever_is_healthy_once_its_start_period_is_over(
     boxes: Callable[..., Container],
 ) -> None:
-    box = boxes(command=["tail", "-f", "/dev/null"])
+    box = boxes("--health-start-interval", "2s", command=["tail", "-f", "/dev/null"], is_checked=True)
     wait_until_healthy(box)
     starting = "exec -a 'python bin/entrypoint.py' sleep inf >/dev/null 2>&1 & minibroker-health; echo $?; kill $!"
     assert box.execute(["bash", "-c", starting]).stdout == "no broker runs in this container\n1\n"
@@ -53,7 +53,7 @@ def test_a_stop_waits_for_no_process_that_begins_later(boxes: Callable[..., Cont
 @pytest.mark.parametrize(
     ("entrypoint", "command"),
     one_in(
-        2,
+        4,
         [
             ((), ()),
             (["sh", "-c"], [f"{RUN}; true"]),
@@ -78,7 +78,7 @@ def test_a_broker_shuts_down_cleanly_however_it_was_started(
 @pytest.mark.parametrize(
     ("entrypoint", "command"),
     one_in(
-        2,
+        3,
         [
             ((), ()),
             ((), ["rpk", "topic", "consume", "orders"]),

@@ -178,6 +178,7 @@ def test_confluents_variables_serve_tls_and_plain_logins(engine: Engine, tmp_pat
         assert consume(project, *logged_in)[0] == "localhost:9094/1"
 
 
+@pytest.mark.torture  # Confluent's variables, as above; certificates of clients: tests/clients/test_security.py
 def test_apaches_variables_serve_tls_with_certificates_of_clients(
     engine: Engine, tmp_path: Path, secrets: Path
 ) -> None:

@@ -115,7 +115,7 @@ def started(engine: Engine) -> set[str]:
     return {name for name in names if not name.startswith(PREFIX)}
 
 
-@pytest.mark.parametrize(("section", "number"), [("Python", 0), ("Python", 1), ("Redpanda", 0)])
+@pytest.mark.parametrize(("section", "number"), one_in(2, [("Python", 0), ("Python", 1), ("Redpanda", 0)]))
 def test_python(engine: Engine, tmp_path: Path, section: str, number: int) -> None:
     text, is_redpanda = code(PAGE, section, "python")[number], section == "Redpanda"
     if is_redpanda:

@@ -11,6 +11,7 @@ import pytest
 
 from minibroker_chaos.steps import VERSION
 from tests.programs import Completed
+from tests.sweeps import one_in
 
 Run = Callable[..., Completed]
 
@@ -188,13 +189,16 @@ def test_factory(kafka_factory):
 
 @pytest.mark.parametrize(
     ("options", "complaint"),
-    [
-        (["--kafka-chaos-profile=storm"], "--kafka-chaos-profile: there are default, "),
-        (["--kafka-chaos-runs=-1"], "--kafka-chaos-runs: -1 is not a number of runs"),
-        (["--kafka-chaos-steps=none.json"], "--kafka-chaos-steps: none.json: "),
-        (["--kafka-chaos-steps=pytest.ini"], "--kafka-chaos-steps: pytest.ini: "),
-        (["--kafka-chaos-shrink", "-n2"], "--kafka-chaos-shrink: shrinking takes one process; add -n 0"),
-    ],
+    one_in(
+        4,
+        [
+            (["--kafka-chaos-profile=storm"], "--kafka-chaos-profile: there are default, "),
+            (["--kafka-chaos-runs=-1"], "--kafka-chaos-runs: -1 is not a number of runs"),
+            (["--kafka-chaos-steps=none.json"], "--kafka-chaos-steps: none.json: "),
+            (["--kafka-chaos-steps=pytest.ini"], "--kafka-chaos-steps: pytest.ini: "),
+            (["--kafka-chaos-shrink", "-n2"], "--kafka-chaos-shrink: shrinking takes one process; add -n 0"),
+        ],
+    ),
 )
 def test_options_that_cannot_be(run: Run, options: list[str], complaint: str) -> None:
     result = run("def test_it(kafka):\n    pass\n", *options, all_plugins="-n2" in options)

@@ -32,7 +32,7 @@ def test_a_kill_between_any_two_steps_of_the_coordinators_loses_nothing(
         shutil.rmtree(directory)
 
 
-@pytest.mark.parametrize("move", range(MOVES))
+@pytest.mark.parametrize("move", one_in(MOVES, range(MOVES)))
 @pytest.mark.parametrize("share", one_in(16, range(16)))
 def test_a_kill_within_the_move_of_what_version_1_has_left_loses_nothing(
     tmp_path: Path, names: list[str], share: int, move: int

@@ -87,7 +87,7 @@ class Faults:
 os_pwrite = os.pwrite
 
 
-@pytest.mark.parametrize("seed", one_in(3, range(12)))
+@pytest.mark.parametrize("seed", one_in(6, range(12)))
 def test_writes_that_fail_are_told_to_the_client_and_nothing_else_happens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

@@ -18,6 +18,7 @@ from minibroker_protocol.records.header import CompressionCodec
 from tests.broker.harness import batch, bytes_in, fetch_request, only_partition, produce_request
 from tests.broker.server.few_descriptors import PING, LimitedBroker, limited_broker
 from tests.broker.socket_client import SocketClient
+from tests.sweeps import one_in
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc and prlimit are Linux's")
 
@@ -96,7 +97,7 @@ def test_connections_and_files_leave_descriptors_for_a_moment(served: LimitedBro
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("request_", "version"), FIRST_OF_THEIR_KIND)
+@pytest.mark.parametrize(("request_", "version"), one_in(3, FIRST_OF_THEIR_KIND))
 def test_the_first_request_of_an_api_fails_without_descriptors_and_the_next_one_works(
     tmp_path: Path, request_: Any, version: int
 ) -> None:

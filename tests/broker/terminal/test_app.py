@@ -29,7 +29,8 @@ def idle_by_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def busy() -> Iterator[Broker]:
     """Yield a broker after a producer and a consumer in a group have used it."""
-    with Broker(page=True, topics=["orders:2"], control_token="secret") as broker:
+    config = {"offsets.topic.num.partitions": 1}  # Rows above those of the topic take a key each.
+    with Broker(page=True, topics=["orders:2"], control_token="secret", config=config) as broker:
         producer = KafkaProducer(
             bootstrap_servers=broker.bootstrap_servers,
             client_id="shop",
@@ -135,12 +136,7 @@ async def test_a_field_under_the_cursor_is_marked_in_the_bytes(busy: Broker) -> 
         await until(pilot, lambda: b"order 0 " in pane.data, refreshes=False)
         lines = [pane.render_line(line).text for line in range(3)]
         assert lines[0].startswith("000000  ")
-
-
-async def test_values_are_text_and_no_markup(busy: Broker) -> None:
-    async with opened(busy.page_url) as pilot:
-        await open_produce(pilot)
-        tree: Tree[Any] = pilot.app.screen.query_one("#request Tree", Tree)
+        # Values are text and no markup.
         tree.root.expand_all()
         labels = [str(node.label) for node in _all(tree.root)]
         assert any(SCRIPT in label for label in labels)

@@ -27,6 +27,17 @@ from tests.clients.trace_process import TraceProcess
 from tests.patience import PATIENCE_S
 
 PRODUCE = 9
+SURVIVED: list[dict[str, Any]] = [
+    {"disconnect": "after"},
+    {"disconnect": "before"},
+    {"error": "NOT_LEADER_OR_FOLLOWER"},
+    {"error": "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "applied": True},
+    {"truncate": 6},
+    {"delay_ms": 30},
+    {"throttle_ms": 30},
+    {"late": 1},
+]
+"""Faults that an idempotent producer gets over."""
 
 
 @pytest.fixture
@@ -55,36 +66,29 @@ def values(behind: Broker) -> list[bytes | None]:
     return [record.value for record in behind.records("t")]
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        {"disconnect": "after"},
-        {"disconnect": "before"},
-        {"error": "NOT_LEADER_OR_FOLLOWER"},
-        {"error": "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "applied": True},
-        {"truncate": 6},
-        {"delay_ms": 30},
-        {"throttle_ms": 30},
-        {"late": 1},
-    ],
-    ids=str,
-)
-def test_an_idempotent_producer_gets_over_it(behind: Broker, tmp_path: Path, fault: dict[str, Any]) -> None:
-    with trace(behind, tmp_path, {"api": "Produce", "topic": "t", "times": 2, **fault}) as proxy:
-        config = {"bootstrap.servers": proxy.bootstrap, "enable.idempotence": True, "log_level": 0}
-        producer = Producer({**config, "reconnect.backoff.max.ms": 100, "retry.backoff.ms": 10, "linger.ms": 0})
-        for number in range(4):
-            producer.produce("t", str(number))
-            assert producer.flush(PATIENCE_S) == 0
-    assert values(behind) == [b"0", b"1", b"2", b"3"]
-    produced = [entry for entry in behind.requests if entry.api == "Produce"]
+def test_an_idempotent_producer_gets_over_them(tmp_path: Path) -> None:
+    faults = {f"t{number}": fault for number, fault in enumerate(SURVIVED)}
+    rows = [{"api": "Produce", "topic": topic, "times": 2, **fault} for topic, fault in faults.items()]
+    with Broker(topics=list(faults), journal=True) as behind, trace(behind, tmp_path, *rows) as proxy:
+        for topic, fault in faults.items():
+            check_survival(behind, proxy.bootstrap, topic, fault)
+
+
+def check_survival(behind: Broker, bootstrap: str, topic: str, fault: dict[str, Any]) -> None:
+    config = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "client.id": topic, "log_level": 0}
+    producer = Producer({**config, "reconnect.backoff.max.ms": 100, "retry.backoff.ms": 10, "linger.ms": 0})
+    for number in range(4):
+        producer.produce(topic, str(number))
+        assert producer.flush(PATIENCE_S) == 0, fault
+    assert [record.value for record in behind.records(topic)] == [b"0", b"1", b"2", b"3"], fault
+    produced = [entry for entry in behind.requests if entry.api == "Produce" and entry.client_id == topic]
     is_applied = "error" not in fault or "applied" in fault
     repeats = (
         2
         if is_applied and not {"delay_ms", "throttle_ms"} & fault.keys() and fault.get("disconnect") != "before"
         else 0
     )
-    assert len(produced) == 4 + repeats
+    assert len(produced) == 4 + repeats, fault
 
 
 def test_a_late_request_is_applied_after_another_of_its_partition(behind: Broker, tmp_path: Path) -> None:

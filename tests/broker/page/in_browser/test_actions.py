@@ -39,7 +39,7 @@ def fill(page: Page, fields: dict[str, str]) -> None:
             field.fill(value)
 
 
-@pytest.mark.parametrize("case", one_in(6, CASES), ids=IDS)
+@pytest.mark.parametrize("case", one_in(8, CASES), ids=IDS)
 def test_each_action_is_done_with_a_click(window: Window, cluster: Broker, tmp_path: Path, case: Case) -> None:
     case.before(cluster)
     page = window.open("/do")

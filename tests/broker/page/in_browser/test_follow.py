@@ -130,6 +130,7 @@ def test_a_compressed_record_is_marked_among_the_decompressed_bytes(window: Wind
     expect(marked(page, "batch")).to_contain_text("[5]")
 
 
+@pytest.mark.torture  # without a browser: tests/broker/page/test_follow.py
 def test_a_transactional_record_is_followed_to_its_marker(window: Window) -> None:
     page = window.open("/follow/paid/0/0")
     decided = stage(page, "Transaction")
@@ -142,6 +143,7 @@ def test_a_transactional_record_is_followed_to_its_marker(window: Window) -> Non
     window.picture("lab-follow-transaction")
 
 
+@pytest.mark.torture  # the same
 def test_a_compacted_record_is_followed_to_the_one_that_replaced_it(window: Window) -> None:
     page = window.open("/follow/prices/0/0")
     expect(page.get_by_role("region", name="The record")).to_contain_text("tea")
@@ -179,6 +181,7 @@ def test_any_record_can_be_chosen(window: Window, used: Broker) -> None:
     expect(stage(page, "Log")).to_contain_text("done")
 
 
+@pytest.mark.torture  # the same check on the views of requests and forms
 @in_each_layout(1280, "dark")
 def test_everybody_can_use_the_life_of_a_record(used: Broker, browser: Browser, scheme: str, width: int) -> None:
     window = Window(browser, used.page_url, scheme=scheme, width=width)

@@ -77,6 +77,7 @@ def test_an_offset_is_found_step_by_step(window: Window) -> None:
     expect(page.get_by_role("alert")).to_contain_text("“ninety” is no offset")
 
 
+@pytest.mark.torture  # as an offset is
 def test_a_time_is_found_step_by_step(window: Window) -> None:
     page = window.open("/logs/orders/0")
     page.get_by_role("combobox", name="Find").select_option("time")
@@ -92,6 +93,7 @@ def test_transactions_are_seen_in_the_log(window: Window) -> None:
     expect(page.get_by_role("heading", name="Aborted transactions")).to_be_visible()
 
 
+@pytest.mark.torture  # the same check on the views of requests and forms
 @in_each_layout(390, "light")
 def test_everybody_can_use_the_views_of_logs(browser: Browser, log_broker: Broker, scheme: str, width: int) -> None:
     window = Window(browser, log_broker.page_url, scheme=scheme, width=width)

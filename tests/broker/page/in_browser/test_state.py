@@ -108,6 +108,7 @@ def test_states_are_lit_and_lead_to_the_group_and_its_log(browser: Browser, used
     window.close()
 
 
+@pytest.mark.torture  # the same check on the views of requests and forms
 @in_each_layout(390, "dark")
 def test_everybody_can_use_the_views_of_state(browser: Browser, used: Broker, scheme: str, width: int) -> None:
     window = Window(browser, used.page_url, scheme=scheme, width=width)

@@ -132,6 +132,7 @@ def test_a_log_is_shown_before_and_after_its_changes(browser: Browser, used: Bro
     window.close()
 
 
+@pytest.mark.torture  # the same check on the views of requests and forms
 @in_each_layout(1280, "dark")
 def test_everybody_can_use_the_time_line(browser: Browser, used: Broker, scheme: str, width: int) -> None:
     first = requests(Control(used.page_url), "OffsetCommit")[0]

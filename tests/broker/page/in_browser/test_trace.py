@@ -15,6 +15,7 @@ from tests.broker.page.browser import Window
 from tests.clients.kafka_python_client import KafkaConsumer, KafkaProducer
 from tests.clients.trace_process import TraceProcess
 from tests.patience import PATIENCE_S, eventually
+from tests.sweeps import one_in
 
 expect.set_options(timeout=PATIENCE_S * 1000)
 
@@ -143,7 +144,7 @@ def test_the_time_line_tells_of_groups_and_logs_what_the_broker_tells(traced: Tr
     assert [each["members"] for each in moment_after["groups"]] == [[]]
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("protocol", one_in(2, ["classic", "consumer"]))
 def test_offsets_of_transactions_count_once_they_are_committed(traced: TraceProcess, protocol: str) -> None:
     proxy, lab = Control(traced.words["page"]), Control(traced.words["lab"])
     servers, group_id = {"bootstrap.servers": traced.bootstrap}, f"copier-{protocol}"
@@ -195,6 +196,7 @@ def test_leaders_that_metadata_shows_are_on_the_time_line(traced_cluster: TraceP
     assert events == ["Broker 1 leads orders-0 now, says Metadata."]
 
 
+@pytest.mark.torture  # with the page of the lab: test_requests.py
 def test_requests_appear_while_clients_send_them(browser: Browser, traced: TraceProcess) -> None:
     window = Window(browser, traced.words["page"])
     page = window.open("/requests?q=just-now")
