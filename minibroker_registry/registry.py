@@ -13,7 +13,7 @@ from minibroker_registry.state import State
 
 MODES: Final = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
 _READ_ONLY: Final = ("READONLY", "READONLY_OVERRIDE")
-_INHERITED: Final = ("normalize", "validateFields", "compatibilityPolicy", "compatibilityGroup")
+_INHERITED: Final = ("normalize", "validateFields", "validateNewSchemas", "compatibilityPolicy", "compatibilityGroup")
 """The settings that a subject takes from the registry's configuration, also if it has a configuration of its own."""
 LATEST: Final = -1
 _T = TypeVar("_T")
@@ -131,7 +131,7 @@ class Registry:
         self._check_can_register(subject, new)
         number = self._next_version(subject)
         if self.mode_in_scope(subject) != "IMPORT":
-            draft = self._with_metadata(subject, draft, config, number if new.version else None)
+            draft = self._with_metadata(subject, draft, config, number, sets_number=new.version != 0)
             version = None if new.version else self._find(subject, draft)
             if version is not None:
                 return version
@@ -246,14 +246,18 @@ class Registry:
 
     def _draft(self, subject: str, new: NewSchema, *, normalize: bool, is_new: bool) -> _Draft:
         """Parse a client's schema."""
+        config = self.config_in_scope(subject)
         references = tuple(self._pin(subject, reference) for reference in new.references)
         try:
-            texts = resolve_references(subject, references, self.state.referenced)
-            parsed = self._formats.parse(new.kind, new.text, texts, is_new=is_new)
+            texts = resolve_references(subject, references, self.state.version if is_new else self.state.referenced)
+            is_strict = is_new and new.id is None and config.get("validateNewSchemas") is not False
+            parsed = self._formats.parse(new.kind, new.text, texts, is_new=is_strict)
         except InvalidSchemaError as error:
             raise invalid_schema(new.kind, new.text, new.references, error) from None
-        normalize = normalize or self.config_in_scope(subject).get("normalize") is True
-        text = parsed.normalized if normalize else parsed.canonical
+        text = parsed.canonical
+        if (normalize or config.get("normalize") is True) and self.mode_in_scope(subject) != "IMPORT":
+            text = parsed.normalized
+            references = tuple(sorted(dict.fromkeys(references), key=lambda item: (item.subject, item.version)))
         return _Draft(parsed, records.make_content(new.kind, text, references, new.metadata))
 
     def _pin(self, parent: str, reference: Reference) -> Reference:
@@ -283,10 +287,12 @@ class Registry:
                     return version
         return None
 
-    def _with_metadata(self, subject: str, draft: _Draft, config: Config, number: int | None = None) -> _Draft:
+    def _with_metadata(
+        self, subject: str, draft: _Draft, config: Config, number: int = 0, *, sets_number: bool = False
+    ) -> _Draft:
         """Return a draft with the metadata that configuration and the latest version add.
 
-        If the client gives the number of the version, or the metadata has one, they add it, too.
+        The metadata has the number of a new version if the client gives one, or if it has one already.
         """
         latest = self.state.version(subject, LATEST)
         content = draft.content
@@ -294,7 +300,7 @@ class Registry:
         metadata = records.merge_metadata(
             records.merge_metadata(config.get("defaultMetadata"), own), config.get("overrideMetadata")
         )
-        if number is not None:
+        if number and (sets_number or records.CONFLUENT_VERSION in (metadata or {}).get("properties", {})):
             metadata = records.merge_metadata(metadata, {"properties": {records.CONFLUENT_VERSION: str(number)}})
         return replace(draft, content=records.make_content(content.kind, content.text, content.references, metadata))
 

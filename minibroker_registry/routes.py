@@ -185,6 +185,8 @@ class RawText(str):
 
 def _register(request: Request) -> object:
     version = request.registry.register(request.subject, request.new_schema(), normalize=request.flag("normalize"))
+    if version.content.metadata is not None:  # Configuration and earlier versions may have added some.
+        return request.view(version)
     # Clients believe that the registry has changed a schema if the answer has its text. The one for Python also expects
     # a descriptor in place of a Protobuf schema's text.
     extra = {"version": version.version, "guid": version.content.guid} if request.is_lenient else {}
@@ -419,6 +421,7 @@ ROUTES: Final[Mapping[str, Mapping[str, Handler]]] = {
     },
     "v1/metadata/id": {"GET": _get_cluster_id},
     "v1/metadata/version": {"GET": lambda _: {"version": __version__, "commitId": ""}},
+    "v1/metadata/deployment": {"GET": lambda _: {"attributes": []}},
     # Clients ask for the associations of a topic before its first message. There are none.
     "associations/resources/{namespace}/{resource}": {"GET": lambda _: []},
     "associations/subjects/{subject}": {"GET": lambda _: []},

@@ -1,10 +1,12 @@
 """Configuration, modes and contexts."""
 
+import json
+
 import pytest
 
 from minibroker import Broker
 from tests.registry.rest import Rest
-from tests.registry.schemas import INCOMPATIBLE, V1, V2
+from tests.registry.schemas import ID, INCOMPATIBLE, V1, V2, record
 
 
 def test_the_level_of_a_subject_overrides_that_of_the_registry(rest: Rest) -> None:
@@ -128,3 +130,18 @@ def test_the_default_level_can_be_configured() -> None:
     config = {"minibroker.registry.compatibility.level": "FULL_TRANSITIVE"}
     with Broker(registry=True, config=config) as broker, Rest(broker.registry_url) as rest:
         assert rest.get("/config") == {"compatibilityLevel": "FULL_TRANSITIVE"}
+
+
+def test_invalid_defaults_are_taken_if_new_schemas_are_not_validated(rest: Rest) -> None:
+    schema = {"schema": record({"name": "a", "type": "int", "default": "text"})}
+    assert rest.refusal("POST", "/subjects/s/versions", schema) == (422, 42201)
+    rest.put("/config", {"validateNewSchemas": False})
+    id_ = rest.post("/subjects/s/versions", schema)["id"]
+    assert rest.get(f"/schemas/ids/{id_}") == schema
+
+
+def test_an_import_is_not_normalized(rest: Rest) -> None:
+    rest.put("/mode/s", {"mode": "IMPORT"})
+    text = record(ID, z=1, a=2)
+    rest.post("/subjects/s/versions?normalize=true", {"schema": text, "id": 5})
+    assert list(json.loads(rest.get("/schemas/ids/5")["schema"]))[-2:] == ["z", "a"]

@@ -304,3 +304,34 @@ def test_an_empty_context_can_be_deleted(rest: Rest) -> None:
     rest.delete("/subjects/:.ctx:a?permanent=true")
     assert rest.ask("DELETE", "/contexts/.ctx").status == 204
     assert rest.get("/contexts?contextPrefix=.") == ["."]
+
+
+def test_normalizing_sorts_references(rest: Rest) -> None:
+    for name in "AB":
+        rest.register(name, record(ID, name=name))
+    both = [{"name": name, "subject": name, "version": 1} for name in "BA"]
+    text = record({"name": "a", "type": "A"}, {"name": "b", "type": "B"})
+    id_ = rest.post("/subjects/s/versions?normalize=true", {"schema": text, "references": both})["id"]
+    assert rest.get(f"/schemas/ids/{id_}")["references"] == both[::-1]
+    assert rest.post("/subjects/s?normalize=true", {"schema": text, "references": both})["id"] == id_
+    assert rest.refusal("POST", "/subjects/s", {"schema": text, "references": both}) == (404, 40403)
+
+
+def test_a_new_schema_cannot_refer_to_a_deleted_one(rest: Rest) -> None:
+    rest.register("customers", OTHER)
+    schema = {
+        "schema": record({"name": "customer", "type": "Customer"}),
+        "references": [{"name": "Customer", "subject": "customers", "version": 1}],
+    }
+    rest.post("/subjects/orders/versions", schema)
+    rest.delete("/subjects/orders")
+    rest.delete("/subjects/customers")
+    assert rest.refusal("POST", "/subjects/orders/versions", schema) == (422, 42201)
+    assert rest.post("/subjects/orders?deleted=true", schema)["version"] == 1
+
+
+def test_metadata_with_another_number_of_the_version_gets_the_right_one(rest: Rest) -> None:
+    rest.register("s", V1)
+    metadata = {"properties": {"confluent:version": "7"}}
+    answer = rest.post("/subjects/s/versions", {"schema": V1, "metadata": metadata})
+    assert (answer["version"], answer["metadata"]) == (2, {"properties": {"confluent:version": "2"}})
