@@ -75,7 +75,7 @@ class Application:
                 body = (answer if isinstance(answer, RawText) else _to_json(answer)).encode()
         except RegistryError as error:
             status, challenge = error.status, error.status == _UNAUTHORIZED
-            body = _to_json({"error_code": error.code, "message": error.message}).encode(errors="replace")
+            body = _to_json({"error_code": error.code, "message": error.message}).encode()
         except Exception as error:
             _logger.exception("the registry cannot answer %s %s", scope["method"], scope["path"])
             status = 500
@@ -124,8 +124,6 @@ class Application:
 
         try:
             return self._registry.run(run)
-        except UnicodeEncodeError:
-            raise RegistryError(400, "a text has half of a surrogate pair") from None
         except (InvalidSchemaError, TooMuchWorkError) as error:  # A format has refused a schema or a comparison.
             raise errors.RegistryError(errors.INVALID_SCHEMA, f"Invalid schema, details: {error}") from None
 

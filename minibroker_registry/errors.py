@@ -11,13 +11,13 @@ class RegistryError(Exception):
 
     Attributes:
         code: The `error_code`: the HTTP status, or a longer number that begins with it.
-        message: The `message`.
+        message: The `message`. Halves of surrogate pairs, which UTF-8 cannot hold, are written as escapes.
     """
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
         self.code = code
-        self.message = message
+        self.message = message.encode(errors="backslashreplace").decode()
 
     @property
     def status(self) -> int:

@@ -16,6 +16,7 @@ _READ_ONLY: Final = ("READONLY", "READONLY_OVERRIDE")
 _INHERITED: Final = ("normalize", "validateFields", "validateNewSchemas", "compatibilityPolicy", "compatibilityGroup")
 """The settings that a subject takes from the registry's configuration, also if it has a configuration of its own."""
 LATEST: Final = -1
+_SHOWN_CHARACTERS: Final = 60
 _T = TypeVar("_T")
 
 
@@ -86,10 +87,18 @@ class Registry:
         self.state = State()
 
     def run(self, work: Callable[["Registry"], _T]) -> _T:
-        """Call operations when no other thread does, after reading what others have written to the topic."""
+        """Call operations when no other thread does, after reading what others have written to the topic.
+
+        Raises:
+            RegistryError: an operation refuses its arguments.
+        """
         with self._lock:
             self.sync()
-            return work(self)
+            try:
+                return work(self)
+            except UnicodeEncodeError as error:
+                shown = error.object[max(error.start - _SHOWN_CHARACTERS, 0) :][: 2 * _SHOWN_CHARACTERS]
+                raise errors.RegistryError(400, f"the text {shown!r} has half of a surrogate pair") from None
 
     def sync(self) -> None:
         """Read the topic to its end."""

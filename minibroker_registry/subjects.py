@@ -12,7 +12,8 @@ ALL_CONTEXTS: Final = ":*:"
 """A prefix that matches the subjects of all contexts."""
 GLOBAL: Final = ":.__GLOBAL:"
 """The context whose configuration and mode apply where a context has none."""
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_INVALID: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Control characters and halves of surrogate pairs."""
 _RESERVED: Final = frozenset({"__GLOBAL", "__EMPTY"})
 
 
@@ -58,4 +59,4 @@ def is_valid(subject: str, *, allows_context: bool = False) -> bool:
     """Return whether a schema can be registered under a subject, or settings be kept for it or for a context."""
     context, name = split(subject)
     is_allowed = allows_context or (bool(subject) and context != GLOBAL.strip(":"))
-    return is_allowed and name not in _RESERVED and not _CONTROL.search(subject)
+    return is_allowed and name not in _RESERVED and not _INVALID.search(subject)

@@ -58,6 +58,12 @@ def test_a_body_that_is_no_schema_is_a_bad_request(body: bytes, rest: Rest) -> N
     assert rest.get("/subjects") == []
 
 
+def test_half_of_a_surrogate_pair_in_a_setting_is_shown(rest: Rest) -> None:
+    answer = rest.ask("PUT", "/config/a", b'{"alias":"\\ud800"}')
+    assert (answer.status, answer.body["error_code"]) == (400, 400)
+    assert '"alias":"\\ud800"' in answer.body["message"]
+
+
 def test_numbers_and_texts_stand_for_each_other_in_a_body(rest: Rest) -> None:
     body = {"schema": '"string"', "version": "1", "metadata": {"properties": {"a": 5, "b": True}}}
     rest.post("/subjects/a/versions", body)

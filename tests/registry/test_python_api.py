@@ -107,6 +107,15 @@ async def test_clients_are_served_while_many_values_are_encoded_and_decoded(monk
             assert turns > len(values)
 
 
+def test_half_of_a_surrogate_pair_is_refused_in_words(kafka: Broker) -> None:
+    with pytest.raises(OperationError, match=r"subject '\\ud800' is not"):
+        kafka.schemas.register("\ud800", ORDER)
+    with pytest.raises(OperationError, match=r"subject 'a\\udfff' is not"):
+        kafka.schemas.compatibility("a\udfff", "FULL")
+    with pytest.raises(OperationError, match=r"half of a surrogate pair"):
+        kafka.schemas.register("a", {**ORDER, "doc": "\ud800"})
+
+
 def test_http_and_python_share_one_registry(broker: Broker, rest: Rest) -> None:
     first = rest.register("a", V1)
     assert broker.schemas.register("b", V2) == first + 1
