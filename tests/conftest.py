@@ -23,6 +23,9 @@ __all__ = ["kafka_libs", "newest_kafka", "oracle", "real_kafka"]
 TOOLCHAINS: Final = frozenset({"browser", "kafka_libs", "newest_kafka", "re2", "site", "spark"})
 """Fixtures that start Java, a browser or a compiler. Tests that use one of them get the marker `toolchain`."""
 
+SHARED_NEEDS: Final = {"spark: SparkSession": "spark", '"fixed_ports"': "ports", "import Project": "ports"}
+"""What files share that run in the same process, by a text in them."""
+
 # Hypothesis must not fail on a slow machine. `make check` and `make torture` choose another profile.
 _patient = settings(
     deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], derandomize=True
@@ -37,19 +40,20 @@ class SharingInOneProcess(LoadFileScheduling):  # type: ignore[misc]  # the same
     """Distributes files to processes: all files that need Spark to the same one, and those that need the browser.
 
     A Spark takes ten seconds of CPU time to start, and is several times slower until its JVM has compiled its code. The
-    browser takes two.
+    browser takes two. Files with containers that publish the same ports would wait for each other in several processes.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         """Return the name of the unit of work that a test belongs to."""
         file = nodeid.partition("::")[0]
         folder = file.rpartition("/")[0]
-        return "spark" if _needs_spark(file) else folder if folder.endswith("/in_browser") else file
+        return folder if folder.endswith("/in_browser") else _shared_need(file) or file
 
 
 @functools.cache
-def _needs_spark(file: str) -> bool:
-    return "spark: SparkSession" in (ROOT / file).read_text()
+def _shared_need(file: str) -> str | None:
+    text = (ROOT / file).read_text()
+    return next((need for sign, need in SHARED_NEEDS.items() if sign in text), None)
 
 
 @pytest.hookimpl(optionalhook=True)
