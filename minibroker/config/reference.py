@@ -26,7 +26,9 @@ _HEAD = """\
 
 <!-- Made by `python -m minibroker.config.reference`: change `minibroker/config/keys.tsv`, not this page. -->
 
-This page is for looking up a key. You configure minibroker with Apache Kafka's own keys. Types, defaults and limits are those of Kafka 3.9.1, and of 4.4.0
+This page is for looking up a key.
+
+You configure minibroker with Apache Kafka's own keys. Types, defaults and limits are those of Kafka 3.9.1, and of 4.4.0
 for keys that are new in Kafka 4. Keys that begin with `minibroker.` are minibroker's own. For tests,
 [twelve settings](settings-in-tests.md) are enough in most cases.
 

@@ -116,7 +116,9 @@ _HEAD: Final = """\
 
 <!-- Made by `python -m tests.clients.matrix --record`. -->
 
-This page is for looking up: find your client and the feature that you need. Real clients of each family have run the same checks on minibroker,
+This page is for looking up: find your client and the feature that you need.
+
+Real clients of each family have run the same checks on minibroker,
 Apache Kafka 3.9.1 and 4.4.0, among them versions from 2018 on. What passes on one of the two has to pass here.
 To look into a check, read its few lines in your client's language below `tests/clients/matrix`; `make torture` runs it.
 """
