@@ -11,13 +11,14 @@ from minibroker_chaos.steps import VERSION
 from tests.broker.check.applications import consumer, fill, producer, read
 from tests.broker.control.http import Control
 from tests.patience import PATIENCE_S
+from tests.sweeps import one_in
 
 TOPICS: Final = ["in:2", "out:2"]
 SUBJECT: Final = {"inputs": ["in"], "outputs": ["out"], "group": "g"}
 CLUSTER: Final = {"default.replication.factor": 3, "min.insync.replicas": 2}
 
 
-@pytest.fixture(scope="module", params=[1, 3])
+@pytest.fixture(scope="module", params=one_in(2, [3, 1]))
 def target(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """A broker with a control plane, or three."""
     config = CLUSTER if request.param == 3 else {}

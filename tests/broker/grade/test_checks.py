@@ -17,6 +17,7 @@ from tests.broker.grade.file_mutants import FORGETFUL
 from tests.broker.grade.mutants import MUTANTS
 from tests.broker.grade.relay import Mutant, Relay
 from tests.patience import PATIENCE_S
+from tests.sweeps import one_in
 
 SERVE = f"{sys.executable} -m minibroker serve --listen 127.0.0.1:{{port}} --data-dir {{dir}}"
 CHECKS = {check.name: check for check in select_checks()}
@@ -103,7 +104,7 @@ class _Forgetful(BrokerProcess):
         super().start()
 
 
-@pytest.mark.parametrize("mutant", FORGETFUL, ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", one_in(3, FORGETFUL), ids=lambda mutant: mutant.name)
 def test_a_broker_that_forgets_in_a_restart_is_caught(mutant: Mutant, tmp_path: Path) -> None:
     address = ("127.0.0.1", free_port())
     process = _Forgetful(SERVE, address, str(tmp_path / "data"))

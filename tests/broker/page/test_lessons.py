@@ -95,11 +95,11 @@ def test_the_client_to_begin_with_reads_what_it_has_written(program: str) -> Non
 
 
 @each_lesson
-def test_the_lines_of_curl_are_accepted(lesson: Lesson, lab: Broker) -> None:
+def test_the_lines_of_curl_are_accepted(lesson: Lesson, request: pytest.FixtureRequest) -> None:
     lines = re.findall(r"^curl .*$", text_of(lesson), re.MULTILINE)
     assert bool(lines) == (lesson.number in {7, 9, 10, 11})
     for line in lines:
-        command = [*shlex.split(with_addresses(line, lab)), "--fail-with-body"]
+        command = [*shlex.split(with_addresses(line, request.getfixturevalue("lab"))), "--fail-with-body"]
         run_to_success(command)
 
 
