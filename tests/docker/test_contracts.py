@@ -68,7 +68,8 @@ def passes(box: Container, command: Sequence[str]) -> bool:
     return box.execute(command).returncode == 0
 
 
-@pytest.mark.parametrize("run", one_in(2, ["/etc/kafka/docker/run", "/etc/confluent/docker/run"]))
+@pytest.mark.torture  # the modules themselves: test_testcontainers.py
+@pytest.mark.parametrize("run", ["/etc/kafka/docker/run", "/etc/confluent/docker/run"])
 def test_java_and_dotnet_copy_a_script_that_ends_in_run(boxes: Callable[..., Container], run: str) -> None:
     path = "/tmp/testcontainers_start.sh"
     box = boxes(command=["sh", "-c", loop(path)], environment=KRAFT, ports=[9092])

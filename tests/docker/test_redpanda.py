@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 from tests.docker.boxes import Container, run_box
 from tests.docker.engine import Engine
 from tests.patience import PATIENCE_S
+from tests.sweeps import one_in
 
 STARTED = "Successfully started Redpanda!"
 LOOP = """#!/usr/bin/env bash
@@ -127,12 +128,12 @@ def test_go_makes_service_accounts_over_the_admin_api(boxes: Callable[..., Conta
 
 @pytest.mark.parametrize(
     "start",
-    [
-        ["/usr/bin/rpk", "redpanda", "start", "--mode", "dev-container", "--smp", "1", "--memory", "1G"],
+    one_in(2, [
         ["redpanda", "start", "--check=false", "--node-id", "0", "--overprovisioned", "--reserve-memory", "0M",
          "--set", "redpanda.auto_create_topics_enabled=true", "--rpc-addr", "0.0.0.0:33145"],
-    ],
-    ids=["python", "quarkus"],
+        ["/usr/bin/rpk", "redpanda", "start", "--mode", "dev-container", "--smp", "1", "--memory", "1G"],
+    ]),
+    ids=["quarkus", "python"],
 )  # fmt: skip
 def test_python_node_dotnet_and_quarkus_start_by_rpk_with_options(
     boxes: Callable[..., Container], start: list[str]

@@ -89,15 +89,6 @@ async def press(pilot: Pilot[None], *keys: str) -> None:
     await pilot.pause()
 
 
-async def open_produce(pilot: Pilot[None]) -> None:
-    """Open the request with the records, using keys."""
-    await until(pilot, lambda: rows_of(pilot, "rows"))
-    await press(pilot, "slash", *"produce", "space", *"records", "enter")
-    await until(pilot, lambda: rows_of(pilot, "rows") and all("Produce v" in row[2] for row in rows_of(pilot, "rows")))
-    await press(pilot, "home", "enter")
-    await until(pilot, lambda: any(tree.has_focus for tree in pilot.app.screen.query("#request Tree")), refreshes=False)
-
-
 async def test_requests_are_listed_and_follow(busy: Broker) -> None:
     async with opened(busy.page_url) as pilot:
         await until(pilot, lambda: any("billing-1" in row[8] for row in rows_of(pilot, "rows")))
@@ -117,9 +108,17 @@ async def test_requests_are_listed_and_follow(busy: Broker) -> None:
 
 
 @pytest.mark.slow
-async def test_a_field_under_the_cursor_is_marked_in_the_bytes(busy: Broker) -> None:
+async def test_a_request_is_opened_with_its_fields_bytes_response_and_neighbors(busy: Broker) -> None:
     async with opened(busy.page_url) as pilot:
-        await open_produce(pilot)
+        await until(pilot, lambda: rows_of(pilot, "rows"))
+        await press(pilot, "slash", *"prod", "space", *"rec", "enter")
+        await until(
+            pilot, lambda: rows_of(pilot, "rows") and all("Produce v" in row[2] for row in rows_of(pilot, "rows"))
+        )
+        await press(pilot, "home", "enter")
+        await until(
+            pilot, lambda: any(each.has_focus for each in pilot.app.screen.query("#request Tree")), refreshes=False
+        )
         tree: Tree[Any] = pilot.app.screen.query_one("#request Tree", Tree)
         pane = pilot.app.screen.query_one("#request HexPane", HexPane)
         assert tree.has_focus
@@ -140,17 +139,7 @@ async def test_a_field_under_the_cursor_is_marked_in_the_bytes(busy: Broker) -> 
         tree.root.expand_all()
         labels = [str(node.label) for node in _all(tree.root)]
         assert any(SCRIPT in label for label in labels)
-
-
-def _all(node: Any) -> Iterator[Any]:
-    yield node
-    for child in node.children:
-        yield from _all(child)
-
-
-async def test_the_response_and_the_neighbors_are_a_key_away(busy: Broker) -> None:
-    async with opened(busy.page_url) as pilot:
-        await open_produce(pilot)
+        # The response and the neighbors are a key away.
         title = text_of(pilot, ".title")
         assert title.startswith("Produce v")
         await press(pilot, "r")
@@ -160,6 +149,12 @@ async def test_the_response_and_the_neighbors_are_a_key_away(busy: Broker) -> No
         await until(pilot, lambda: text_of(pilot, ".title").endswith(f"request {number + 1}"))
         await press(pilot, "escape")
         await until(pilot, lambda: rows_of(pilot, "rows"))
+
+
+def _all(node: Any) -> Iterator[Any]:
+    yield node
+    for child in node.children:
+        yield from _all(child)
 
 
 async def test_a_log_its_steps_and_a_batch(busy: Broker) -> None:

@@ -64,6 +64,7 @@ def test_each_action_is_done_with_a_click(window: Window, cluster: Broker, tmp_p
         expect(page.get_by_role("group", name="Line of Kafka's tool")).to_have_text(either)
 
 
+@pytest.mark.torture  # a click like others; the action: tests/broker/page/test_actions.py
 def test_a_group_is_rebalanced_with_a_click(window: Window, cluster: Broker) -> None:
     consumer = KafkaConsumer("orders", bootstrap_servers=cluster.bootstrap_servers, group_id="billing")
     try:

@@ -68,6 +68,7 @@ def test_the_addresses_of_a_lesson_are_those_of_the_lab(browser: Browser, lab: B
     window.close()
 
 
+@pytest.mark.torture  # like other unknown addresses: test_requests.py
 def test_a_lesson_that_does_not_exist_is_an_unknown_address(browser: Browser, lab: Broker) -> None:
     window = Window(browser, lab.page_url)
     expect(window.open("/lessons/12").get_by_role("heading", level=1)).to_have_text("Unknown address")
