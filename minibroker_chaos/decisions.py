@@ -38,7 +38,10 @@ class SeededSchedule:
         rows: The misbehaviours that are on in this run: about a half of those given, in some runs one.
         rate: The chance of a misbehaviour of weight 1 at a point.
         budget: The number of misbehaviours that may still happen.
+        is_limited: Whether limits other than the budget hold, too.
     """
+
+    is_limited: Final = True
 
     def __init__(self, seed: int, rows: Sequence[Row]) -> None:
         self._key = f"{VERSION}:{seed}".encode()
@@ -101,7 +104,10 @@ class StoredSchedule:
     Attributes:
         exact: The number of steps that happened at their attempt.
         near: The number of steps that happened at a later attempt of their point.
+        is_limited: False: what has happened before may happen again.
     """
+
+    is_limited: Final = False
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._waiting: dict[str, list[Step]] = {}

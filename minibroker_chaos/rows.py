@@ -21,7 +21,7 @@ with lazy:
     from minibroker_chaos import moves
 
 if TYPE_CHECKING:
-    from minibroker_chaos.engine import Held, Situation
+    from minibroker_chaos.situation import Held, Situation
 
 Act = Callable[["Situation"], "Fault | bool"]
 Evidence = Literal["provoked on Kafka", "read in source", "not shown"]
@@ -75,18 +75,26 @@ class Row:
     milder: str | None = None
 
 
-def _act(when: Callable[[Situation], bool] | None, make: Callable[[Situation], Fault]) -> Act:
-    return lambda at: False if when is not None and not when(at) else make(at)
+@dataclass(frozen=True)
+class FaultAct:
+    """An act that is the fault of one request and needs nothing of the broker, so that a proxy can do it."""
+
+    when: Callable[[Situation], bool] | None
+    make: Callable[[Situation], Fault]
+
+    def __call__(self, at: Situation) -> Fault | bool:
+        """Return the fault, or False where it makes no sense."""
+        return False if self.when is not None and not self.when(at) else self.make(at)
 
 
 def _fault(when: Callable[[Situation], bool] | None = None, **fields: Any) -> Act:
     """Return an act that makes a fault. The parameters of a step are fields, too."""
-    return _act(when, lambda at: Fault.from_json({**fields, **at.parameters}))
+    return FaultAct(when, lambda at: Fault.from_json({**fields, **at.parameters}))
 
 
 def _refuse(error: str, when: Callable[[Situation], bool] | None = None, *, applied: bool | None = None) -> Act:
     """Return an act that refuses the partition of a point, or the whole request without one."""
-    return _act(
+    return FaultAct(
         when, lambda at: Fault(error=error, applied=applied, topic=at.target.topic, partition=at.target.partition)
     )
 

@@ -31,6 +31,7 @@ from minibroker_protocol.lazy_imports import lazy
 with lazy:
     from minibroker.security.tls import contexts
     from minibroker.server.faults import fault
+    from minibroker_chaos import steps
     from minibroker_lab.trace import faults as trace_faults
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
 _DEFAULT_LISTEN: Final = "127.0.0.1:9095"
 
 _DESCRIPTION: Final = """\
-A proxy between Kafka's clients and any broker. It shows each request with its response. Without --faults it changes
-nothing but the addresses of brokers in responses, so that clients stay on the proxy.
+A proxy between Kafka's clients and any broker. It shows each request with its response. Without --faults or --chaos it
+changes nothing but the addresses of brokers in responses, so that clients stay on the proxy.
 """
 
 
@@ -66,7 +67,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="token for the page; needed if others can reach its address (default MINIBROKER_CONTROL_TOKEN)",
     )
     option("--faults", metavar="FILE", help="faults to inject, as JSON or YAML: see docs/trace.md")
-    option("--yes-this-is-a-test", action="store_true", help="inject faults although the broker is on another machine")
+    option("--chaos", metavar="SEED[:PROFILE]", help="misbehave as a cluster may, from a seed: see docs/chaos.md")
+    option(
+        "--yes-this-is-a-test",
+        action="store_true",
+        help="misbehave although the broker is on another machine",
+    )
     option("--to-tls", action="store_true", help="connect to brokers with TLS")
     option("--to-config", metavar="FILE", help="a file with Kafka's client properties, for TLS to the brokers")
     parser.set_defaults(run=run)
@@ -86,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
     to = parse_advertised(options.to, "--to")
     listen = parse_address(options.listen, "--listen")
     context = _make_tls_context(options)
-    faults = _read_faults(options, to[0]) if options.faults else None
+    faults = _read_faults(options, to[0]) if options.faults or options.chaos else None
     page = _open_page(options)
     with _open_output(options) as file:
         return asyncio.run(_run(options, to, listen, context, file, page, faults))
@@ -103,9 +109,13 @@ def _open_page(options: argparse.Namespace) -> "TracePlane | None":
 
 def _read_faults(options: argparse.Namespace, host: str) -> "ProxyFaults":
     if not is_loopback(host) and not options.yes_this_is_a_test:
-        raise ValueError(f"--faults: {host} is not this machine: add --yes-this-is-a-test if it is a test's")
+        source = "--faults" if options.faults else "--chaos"
+        raise ValueError(f"{source}: {host} is not this machine: add --yes-this-is-a-test if it is a test's")
     try:
-        return trace_faults.ProxyFaults(fault.read_faults(options.faults))
+        read = fault.read_faults(options.faults) if options.faults else ()
+        return trace_faults.ProxyFaults(read, steps.parse_seed(options.chaos))
+    except steps.ChaosError as error:
+        raise ValueError(f"--chaos {options.chaos}: {error}") from None
     except fault.FaultError as error:
         raise ValueError(f"--faults {error}") from None
 
@@ -174,6 +184,8 @@ async def _run(
     finally:
         proxy.close()
         writer.close()
+        if faults is not None and faults.chaos is not None:
+            sys.stderr.write("\n".join([*faults.chaos.report(), ""]))
         if page is not None:
             await page.stop()
     return 0

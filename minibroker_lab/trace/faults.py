@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from minibroker.server.faults.fault import FaultError, RequestContext
-from minibroker.server.faults.installed import InstalledFaults, MatchedFault
+from minibroker.server.faults.installed import InstalledFaults, MatchedFault, combine
 from minibroker.server.requests.declarations import Target
 from minibroker.server.requests.endpoints import Endpoint, endpoint
 from minibroker.server.requests.refusals import error_answer
@@ -24,9 +24,13 @@ from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.frame import read_request_header
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.messages import MODULES
 from minibroker_protocol.primitives import skip_tagged_fields
 from minibroker_protocol.schema import fields_of
+
+with lazy:
+    from minibroker_lab.trace import chaos as trace_chaos
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -88,12 +92,22 @@ class _Late:
 class ProxyFaults:
     """The faults of a proxy, with the requests that they hold back.
 
+    Args:
+        faults: The faults.
+        chaos: The seed and the profile of misbehaviours at the requests that no fault hits, or None.
+
+    Attributes:
+        chaos: These misbehaviours, or None.
+
     Raises:
+        ChaosError: There is no such profile.
         FaultError: A fault has a field that only a broker can act on.
     """
 
-    def __init__(self, faults: Iterable[Fault]) -> None:
+    def __init__(self, faults: Iterable[Fault] = (), chaos: tuple[int, str] | None = None) -> None:
         self.installed = InstalledFaults()
+        self.chaos = None if chaos is None else trace_chaos.ProxyChaos(*chaos, _is_possible)
+        self._count = 0
         self.topics = KnownTopics()
         self._late: list[_Late] = []
         for fault in faults:
@@ -119,21 +133,20 @@ class ProxyFaults:
             return None
         return _Request(known, version, header.correlation_id, message, targets)
 
-    def match(self, frame: bytes, request: _Request) -> MatchedFault | None:
+    def match(self, frame: bytes, request: _Request, connection: object) -> MatchedFault | None:
         """Return the effect of the faults that hit a request, or None."""
+        self._count += 1
         client_id = read_request_header(memoryview(frame)[PREFIX:]).client_id
-        matched = self.installed.match(
-            RequestContext(request.endpoint.api, request.version, client_id, -1, request.targets)
-        )
-        if matched is None:
+        context = RequestContext(request.endpoint.api, request.version, client_id, -1, request.targets)
+        matched = self.installed.match(context)
+        if matched is not None and matched.fault is not None and not _is_possible(matched.fault, context):
             return None
-        fault = matched.fault
-        if fault is not None and fault.error is not None:
-            is_metadata = request.endpoint.route.key is ApiKey.METADATA
-            if is_metadata or not all(map(fault.applies_to, request.targets)):
-                return None  # The brokers would be missing, or other partitions would be refused, too.
-        for hitting in matched.all:
-            hitting.fired += 1
+        if matched is None and self.chaos is not None:
+            advised = self.chaos.advise(context, request.message, connection, self._count)
+            matched = None if advised is None else combine([advised])
+        if matched is not None:
+            for hitting in matched.all:
+                hitting.fired += 1
         return matched
 
     def add_late(self, count: int, request: _Request, forward: Callable[[], object]) -> None:
@@ -190,7 +203,7 @@ class FaultyConnection:
 
     def _take(self, frame: bytes) -> None:
         request = self._faults.read(frame)
-        effect = None if request is None else self._faults.match(frame, request)
+        effect = None if request is None else self._faults.match(frame, request, self)
         self._client.conversation.request(frame, len(frame))
         fault = None if effect is None else effect.fault
         action = None if fault is None else fault.action
@@ -276,6 +289,16 @@ class FaultyConnection:
         elif effect.throttle_ms:
             self._client.hold("throttled")
             asyncio.get_running_loop().call_later(effect.throttle_ms / 1000, self._client.release, "throttled")
+
+
+def _is_possible(fault: Fault, context: RequestContext) -> bool:
+    """Return whether a proxy can do this to a request.
+
+    An error in place of Metadata would leave out the brokers, and one for some partitions would refuse others, too.
+    """
+    if any(getattr(fault, name) is not None for name in _ONLY_IN_A_BROKER):
+        return False
+    return fault.error is None or (context.api != "Metadata" and all(map(fault.applies_to, context.targets)))
 
 
 def _split(kept: bytearray, data: bytes) -> Iterator[bytes]:

@@ -1,10 +1,11 @@
 """Real clients through `minibroker trace` in front of Apache Kafka."""
 
 import json
+import re
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
 
 from tests.broker.control.http import Control
 from tests.broker.socket_client import Address
@@ -35,6 +36,39 @@ def test_clients_work_through_it_and_everything_is_read(kafka_address: Address, 
     replaced = [entry["replaced"] for entry in entries if "replaced" in entry]
     assert replaced
     assert all(each == {to: trace.bootstrap} for each in replaced)
+
+
+class _ChaosProcess(TraceProcess):
+    """A proxy under chaos, which reports it when it ends."""
+
+    harmless = re.compile(r"chaos \d+: |request \d+: |not exercised")
+
+
+def test_chaos_in_the_proxy_loses_and_doubles_nothing(kafka_address: Address, tmp_path: Path) -> None:
+    to = f"{kafka_address[0]}:{kafka_address[1]}"
+    reports = ""
+    for seed in range(1, 9):
+        topic = f"chaos-{seed}"
+        CLIENTS["librdkafka"](to).create_topic(topic, 1)
+        with _ChaosProcess(to, tmp_path, ["--chaos", f"{seed}"]) as trace:
+            config = {"bootstrap.servers": trace.bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 100}
+            producer = Producer({**config, "enable.idempotence": True, "linger.ms": 0})
+            for number in range(20):
+                producer.produce(topic, b"%d" % number)
+                assert producer.flush(PATIENCE_S) == 0
+            consumer = Consumer({**config, "group.id": topic, "auto.offset.reset": "earliest"})
+            consumer.subscribe([topic])
+            read: list[bytes | None] = []
+            while len(read) < 20:
+                message = consumer.poll(PATIENCE_S)
+                assert message is not None
+                if message.error() is None:
+                    read.append(message.value())
+            consumer.close()
+        assert read == [b"%d" % number for number in range(20)]
+        reports += trace.stderr.read_text()
+    assert len(set(re.findall(r"^request \d+: (\S+)", reports, re.MULTILINE))) > 3, reports
+    assert "; the client " in reports
 
 
 def test_the_page_shows_requests_fields_and_groups(kafka_address: Address, tmp_path: Path) -> None:

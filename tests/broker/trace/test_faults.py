@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from minibroker import Broker
 from minibroker.cli.main import main
 from minibroker.clock import ManualClock
 from minibroker.server.faults.fault import Fault
+from minibroker_chaos.steps import VERSION
 from minibroker_lab.trace.faults import FaultyConnection, ProxyFaults
 from minibroker_lab.trace.lines import LineWriter
 from minibroker_lab.trace.proxy import Proxy
@@ -166,6 +168,29 @@ def test_a_late_request_that_is_never_due_holds_no_connection(
     assert values(behind) == ([] if limit_s else [b"a"])
 
 
+class _ChaosProcess(TraceProcess):
+    """A proxy under chaos, which reports it when it ends."""
+
+    harmless = re.compile(r"chaos \d+: |request \d+: |not exercised")
+
+
+def test_an_idempotent_producer_gets_over_chaos_in_the_proxy(behind: Broker, tmp_path: Path) -> None:
+    reports: list[str] = []
+    for seed in range(1, 6):
+        behind.reset()
+        with _ChaosProcess(behind.bootstrap_servers, tmp_path, ["--chaos", f"{seed}:failovers"]) as proxy:
+            config = {"bootstrap.servers": proxy.bootstrap, "enable.idempotence": True, "log_level": 0}
+            producer = Producer({**config, "client.id": "app", "reconnect.backoff.max.ms": 100, "linger.ms": 0})
+            for number in range(20):
+                producer.produce("t", str(number))
+                assert producer.flush(PATIENCE_S) == 0
+        assert values(behind) == [str(number).encode() for number in range(20)]
+        reports.append(proxy.stderr.read_text())
+        assert reports[-1].startswith(f"chaos {VERSION}: seed {seed}, profile failovers, in the proxy\n")
+    steps = re.findall(r"^request \d+: (\S+).* at .* by app.*; the client (.*)$", "".join(reports), re.MULTILINE)
+    assert len({row for row, _ in steps}) > 1, reports
+
+
 def test_metadata_that_cannot_be_read_passes() -> None:
     sent: list[bytes | bytearray] = []
     frame = framed(struct.pack(">ib", 7, 0) + b"\x7f" * 9)
@@ -205,8 +230,12 @@ def test_what_a_proxy_cannot_do_and_another_machine_are_refused(
     path.write_text('[{"api": "Fetch", "fetch_bytes": 1}]')
     assert main(["trace", "--to", "127.0.0.1:1", "--faults", str(path)]) == 1
     assert "--faults fetch_bytes: a proxy cannot do this" in capsys.readouterr().err
-    assert main(["trace", "--to", "kafka.test:9092", "--faults", str(path)]) == 1
-    assert "add --yes-this-is-a-test" in capsys.readouterr().err
+    for option in (["--faults", str(path)], ["--chaos", "7"]):
+        assert main(["trace", "--to", "kafka.test:9092", *option]) == 1
+        assert "add --yes-this-is-a-test" in capsys.readouterr().err
+    for seed, complaint in (("storm", "not a seed such as 7"), ("7:storm", "there is no 'storm'")):
+        assert main(["trace", "--to", "127.0.0.1:1", "--chaos", seed]) == 1
+        assert complaint in capsys.readouterr().err
     arguments = ["trace", "--to", "kafka.test:9092", "--faults", str(path), "--yes-this-is-a-test"]
     assert main(arguments) == 1
     assert "fetch_bytes" in capsys.readouterr().err

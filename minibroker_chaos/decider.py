@@ -1,0 +1,215 @@
+"""Decides at each request whether something goes wrong there, and watches how the clients react."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from minibroker.server.faults.fault import Fault
+from minibroker_chaos.points import Points
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from minibroker.server.faults.fault import RequestContext
+    from minibroker.server.requests.declarations import Target
+    from minibroker_chaos.decisions import Schedule
+    from minibroker_chaos.points import Occasion
+    from minibroker_chaos.rows import Row
+    from minibroker_chaos.steps import Step
+
+    Perform = Callable[[Row, Occasion, Step], Fault | bool]
+
+_CLOSING: Final = frozenset({"disconnect", "late", "black_hole"})
+_MAX_CLOSINGS: Final = 3
+"""The closed connections per client id in a run. After more of them clients wait for many seconds to connect again."""
+_REACTION_REQUESTS: Final = 12
+"""The requests of a client after a step that count as its reaction."""
+_DATA_REACTIONS: Final = {
+    "InitProducerId": "got a new producer id or epoch",
+    "ListOffsets": "looked for offsets",
+    "OffsetForLeaderEpoch": "checked its position",
+    "Metadata": "refreshed its metadata",
+}
+_COORDINATOR_REACTIONS: Final = {
+    "JoinGroup": "joined its group again",
+    "LeaveGroup": "left its group",
+    "FindCoordinator": "looked for its coordinator",
+    "InitProducerId": "got a new producer id or epoch",
+}
+"""What the next requests of a client say, after a misbehaviour at a partition, a group or a transaction."""
+_DATA_APIS: Final = frozenset({"Produce", "Fetch", "ShareFetch", "ShareAcknowledge"})
+_AT_START: Final = frozenset(
+    {"Metadata", "FindCoordinator", "JoinGroup", "SyncGroup", "OffsetFetch", "ListOffsets", "InitProducerId"}
+)
+
+
+@dataclass
+class _Watch:
+    """A step whose reaction is still awaited."""
+
+    step: Step
+    context: RequestContext
+    target: Target
+    known: frozenset[object]
+    fault: Fault | None
+    left: int = _REACTION_REQUESTS
+    seen: dict[str, None] = field(default_factory=dict[str, None])
+
+    @property
+    def is_action(self) -> bool:
+        """Whether the step has no fault, so that other clients may feel it."""
+        return self.fault is None
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether the step may have closed the connection."""
+        return self.fault is None or self.fault.action in _CLOSING
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the client must react. It need not react to what is late or small."""
+        return self.is_closing or (self.fault is not None and self.fault.error is not None)
+
+
+class Decider:
+    """The decisions of one run.
+
+    Args:
+        rows: The misbehaviours that are possible.
+        schedule: Chooses among them.
+        on_step: Called with each step that happens.
+
+    Attributes:
+        steps: What has happened.
+        points: The names of the run's points.
+        schedule: As given.
+        is_quiet: Whether nothing new goes wrong.
+    """
+
+    def __init__(self, rows: Sequence[Row], schedule: Schedule, on_step: Callable[[Step], object]) -> None:
+        self.steps: list[Step] = []
+        self.points = Points()
+        self.schedule = schedule
+        self.is_quiet = False
+        self._on_step = on_step
+        self._by_api: dict[str, list[Row]] = {}
+        for row in rows:
+            for api in row.apis:
+                self._by_api.setdefault(api, []).append(row)
+        self._happened: Counter[str] = Counter()
+        self._closings: Counter[str | None] = Counter()
+        self._watches: list[_Watch] = []
+        self._unstarted: dict[tuple[int, Target], Step] = {}
+        self._connections: dict[str | None, set[object]] = {}
+
+    def settle(self) -> None:
+        """Let nothing go wrong from here on."""
+        self.is_quiet = True
+        self._unstarted.clear()
+
+    def decide(
+        self, context: RequestContext, request: Any, connection: object, number: int, perform: Perform
+    ) -> tuple[Step, Fault | None] | None:
+        """Return the step that happens at a request, and the fault that hits the request. None if nothing happens.
+
+        Args:
+            context: What faults are matched against.
+            request: The request.
+            connection: Its connection, or another object that is equal for requests of this connection only.
+            number: The number of the request.
+            perform: Does what a step says at an occasion. It returns the fault that hits the request, True if it did
+                something else, or False if that is not possible there.
+        """
+        is_over = self.is_quiet or self.schedule.is_over
+        if is_over and not self._watches and not self._unstarted:
+            return None
+        occasions = list(self.points.of(context, request))
+        refusal = self._refuse_later_batches(occasions) if self._unstarted and context.api == "Produce" else None
+        self._watch(context, request, connection, occasions)
+        rows = self._by_api.get(context.api, ())
+        if is_over or not rows or refusal is not None:
+            return refusal
+        names = [occasion.point.name for occasion in occasions]
+        happened = max((self._happened[name] for name in names), default=0)
+        for occasion in occasions:
+            for proposed in self.schedule.propose(occasion.point, rows, happened):
+                row = next(row for row in rows if row.name == proposed.row)
+                step = replace(proposed, attempt=occasion.point.attempt, number=number)
+                performed = perform(row, occasion, step)
+                if performed is False:
+                    continue
+                fault = None if performed is True else performed
+                if fault is not None and fault.action in _CLOSING:
+                    if self.schedule.is_limited and self._closings[context.client_id] >= _MAX_CLOSINGS:
+                        continue
+                    self._closings[context.client_id] += 1
+                self.schedule.record(proposed, occasion.point)
+                self._happened.update(names)
+                self.steps.append(step)
+                self._note_first_batch(context.api, occasion, fault, step)
+                self._on_step(step)
+                known = frozenset(self._connections[context.client_id])
+                self._watches.append(_Watch(step, context, occasion.target, known, fault))
+                return step, fault
+        return None
+
+    def _note_first_batch(self, api: str, occasion: Occasion, fault: Fault | None, step: Step) -> None:
+        """Record the step in which the first batch of an idempotent producer in a partition is refused."""
+        if api == "Produce" and fault is not None and fault.error is not None and not fault.applied:
+            header = occasion.detail.header
+            if header.producer_id >= 0 and header.base_sequence == 0:
+                self._unstarted[header.producer_id, occasion.target] = step
+
+    def _refuse_later_batches(self, occasions: list[Occasion]) -> tuple[Step, Fault] | None:
+        """Refuse what a producer has sent after its refused first batch, until it sends that again.
+
+        A leader that knows nothing of a producer takes any sequence number, so the first batch would never be taken.
+        """
+        for occasion in occasions:
+            header, target = occasion.detail.header, occasion.target
+            if (header.producer_id, target) in self._unstarted:
+                if header.base_sequence:
+                    fault = Fault(error="NOT_LEADER_OR_FOLLOWER", topic=target.topic, partition=target.partition)
+                    return self._unstarted[header.producer_id, target], fault
+                del self._unstarted[header.producer_id, target]
+        return None
+
+    def _watch(self, context: RequestContext, request: Any, connection: object, occasions: list[Occasion]) -> None:
+        """Record what a request says about the steps before it."""
+        connections = self._connections.setdefault(context.client_id, set())
+        for watch in tuple(self._watches):
+            is_own = watch.context.client_id == context.client_id
+            if not is_own and not (watch.is_action and names_any(context, watch.target)):
+                continue
+            reactions: list[str] = []
+            if any(occasion.point.name == watch.step.point for occasion in occasions):
+                reactions.append("tried again")
+            if watch.is_refusal and watch.context.api not in _AT_START:
+                is_data = watch.context.api in _DATA_APIS
+                reaction = (_DATA_REACTIONS if is_data else _COORDINATOR_REACTIONS).get(context.api)
+                reactions += filter(None, (reaction, self.points.moved_back))
+                if watch.is_closing and is_own and connection not in watch.known:
+                    reactions.append("reconnected")
+                if context.api == "EndTxn" and not request.committed:
+                    reactions.append("aborted its transaction")
+            watch.seen.update(dict.fromkeys(reactions))
+            if watch.seen:
+                watch.step.felt = ", ".join(watch.seen)
+            watch.left -= 1
+            if not watch.left:
+                if not watch.seen and watch.context.api == "Produce" and watch.fault and watch.fault.error:
+                    watch.step.felt = "did not try again"
+                self._watches.remove(watch)
+        connections.add(connection)
+
+
+def names_any(context: RequestContext, target: Target) -> bool:
+    """Return whether a request names the partition, the group or the transactional id of a target."""
+    return any(
+        (target.group is not None and other.group == target.group)
+        or (target.transactional_id is not None and other.transactional_id == target.transactional_id)
+        or (target.topic is not None and other[:2] == target[:2])
+        for other in context.targets
+    )

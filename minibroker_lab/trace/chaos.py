@@ -1,0 +1,59 @@
+"""Chaos from a seed before any Kafka: the misbehaviours that a proxy can show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from minibroker_chaos.decider import Decider
+from minibroker_chaos.decisions import SeededSchedule
+from minibroker_chaos.rows import FaultAct, rows_of
+from minibroker_chaos.situation import Situation
+from minibroker_chaos.steps import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from minibroker.server.faults.fault import Fault, RequestContext
+    from minibroker_chaos.points import Occasion
+    from minibroker_chaos.rows import Row
+    from minibroker_chaos.steps import Step
+
+
+class ProxyChaos:
+    """The misbehaviours of one run: those of a profile that are faults of single requests.
+
+    Args:
+        seed: The seed of the decisions.
+        profile: A name of `minibroker_chaos.rows.PROFILES`.
+        is_possible: Returns whether the proxy can apply a fault to a request.
+
+    Raises:
+        ChaosError: There is no such profile.
+    """
+
+    def __init__(self, seed: int, profile: str, is_possible: Callable[[Fault, RequestContext], bool]) -> None:
+        self._title = f"chaos {VERSION}: seed {seed}, profile {profile}, in the proxy"
+        rows = [row for row in rows_of(profile) if isinstance(row.act, FaultAct)]
+        self._decider = Decider(rows, SeededSchedule(seed, rows), lambda _: None)
+        self._is_possible = is_possible
+
+    def advise(self, context: RequestContext, request: Any, connection: object, number: int) -> Fault | None:
+        """Return the fault that hits a request, or None."""
+
+        def perform(row: Row, occasion: Occasion, step: Step) -> Fault | bool:
+            # Faults of single requests ask for nothing but the points, so the decider stands for the engine.
+            chaos = cast("Any", self._decider)
+            situation = Situation(chaos, occasion, request, cast("Any", None), context.client_id, step)
+            assert row.act is not None
+            fault = row.act(situation)
+            return fault if isinstance(fault, bool) or self._is_possible(fault, context) else False
+
+        decision = self._decider.decide(context, request, connection, number, perform)
+        return None if decision is None else decision[1]
+
+    def report(self) -> list[str]:
+        """Return the run in words: its seed, its steps, and whether clients felt them."""
+        steps = self._decider.steps
+        felt = any(step.is_felt for step in steps)
+        lines = [self._title, *map(str, steps)]
+        return lines if felt else [*lines, "not exercised: no client reacted to a misbehaviour"]
