@@ -12,7 +12,6 @@ This module keeps three small files in the directory, all with Kafka's names:
 import contextlib
 import errno
 import logging
-import os
 from collections.abc import Mapping
 from typing import Final
 
@@ -31,6 +30,7 @@ from minibroker_storage.data_directory.lock import DirectoryLock, DirectoryLocke
 from minibroker_storage.data_directory.names import BACKUP_SUFFIX, META_PROPERTIES, SNAPSHOT_FILE
 from minibroker_storage.data_directory.staged_write import finish
 from minibroker_storage.files import read_file, write_atomically
+from minibroker_storage.portability import os
 
 DEFAULT_NODE_ID: Final = 1
 

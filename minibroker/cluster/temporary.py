@@ -8,13 +8,12 @@ directories of other users are kept.
 
 import atexit
 import contextlib
-import os
 import shutil
 import tempfile
 import threading
 from typing import Final
 
-from minibroker_storage import portability
+from minibroker_storage.portability import lock_exclusively, os
 
 _ATTEMPTS: Final = 3
 _PREFIX: Final = "minibroker-"
@@ -68,7 +67,7 @@ def remove(path: str) -> None:
 def _mark(path: str) -> None:
     """Add the mark to a directory. It is locked before it gets its name, so that no other process can lock it first."""
     mark = os.open(f"{path}/{_MARK}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    portability.lock_exclusively(mark)
+    lock_exclusively(mark)
     os.write(mark, os.fsencode(path))
     os.rename(f"{path}/{_MARK}.new", f"{path}/{_MARK}")
     _marks[path] = mark
@@ -92,7 +91,7 @@ def _remove_if_abandoned(path: str) -> None:
     """
     mark = os.open(f"{path}/{_MARK}", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
-        portability.lock_exclusively(mark)
+        lock_exclusively(mark)
         # The mark contains its own path. A user's directory with a copied mark must not be removed.
         if os.read(mark, os.stat(mark).st_size) == os.fsencode(path):
             shutil.rmtree(path, ignore_errors=True)

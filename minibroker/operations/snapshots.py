@@ -9,7 +9,6 @@ A broker that starts on a snapshot removes the mark.
 import asyncio
 import contextlib
 import json
-import os
 import shutil
 import weakref
 import zlib
@@ -35,6 +34,7 @@ from minibroker_storage.data_directory.offset_checkpoints import read_offset_che
 from minibroker_storage.data_directory.staged_write import UNFINISHED, staging_name
 from minibroker_storage.files import pwrite_all, read_file, write_atomically
 from minibroker_storage.layout import CLEANED_SUFFIX, DELETED_SUFFIX, delete_directory_name, rename_if_exists
+from minibroker_storage.portability import os
 
 __tracebackhide__ = is_the_callers
 

@@ -7,7 +7,6 @@ descriptor is free, the range is read and sent like other bytes. Small ranges ar
 
 import asyncio
 import contextlib
-import os
 import socket
 from collections import deque
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from minibroker_protocol.codec import Splices
 from minibroker_storage.descriptors import is_reserved
 from minibroker_storage.errors import StorageError
 from minibroker_storage.files import MAX_COPIED_BYTES, LogSlice
+from minibroker_storage.portability import os
 
 HAS_SENDFILE: Final = hasattr(os, "sendfile")
 _CHUNK_BYTES: Final = 1 << 18

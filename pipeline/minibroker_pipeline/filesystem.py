@@ -4,7 +4,6 @@ Reading logs takes three operations: listing a directory, reading a small file, 
 """
 
 import errno
-import os
 import re
 import sys
 from collections.abc import Generator, Mapping
@@ -12,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Final, NamedTuple, Self
 
 from minibroker_storage.layout import DELETED_SUFFIX
+from minibroker_storage.portability import os
 
 _SCHEME: Final = "://"
 _MIN_RANGE_BYTES: Final = 64 * 1024

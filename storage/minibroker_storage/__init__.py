@@ -9,7 +9,3 @@
 - `flush` forces a log to disk; `checkpoints` and `data_directory` read and write the small files.
 - `dump`, `explain` and `views` present logs and their files to people.
 """
-
-from minibroker_storage import portability
-
-__all__ = ["portability"]

@@ -3,7 +3,6 @@
 A look-up starts at an index entry and reads only headers. Recovery reads complete entries and verifies their checksums.
 """
 
-import os
 import zlib
 from collections.abc import Iterator
 from struct import Struct
@@ -24,6 +23,7 @@ from minibroker_protocol.records.header import (
     read_entry_header,
 )
 from minibroker_storage.errors import CorruptBatchError, StorageError
+from minibroker_storage.portability import os
 
 WALK_WINDOW_BYTES: Final = 8192
 """Bytes read at a time by a search from an index entry: enough for an index interval and some small batches."""

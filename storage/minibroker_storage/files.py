@@ -6,15 +6,15 @@ The classes are not thread-safe: one event loop owns a pool and its handles.
 
 import contextlib
 import errno
-import os
 from collections import OrderedDict
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, NamedTuple
 
 from minibroker_protocol.records.header import LENGTH_AT, LOG_OVERHEAD
-from minibroker_storage import descriptors, portability
+from minibroker_storage import descriptors
 from minibroker_storage.errors import LogClosedError
+from minibroker_storage.portability import CAN_SYNC_DIRECTORIES, os
 
 IOV_MAX: Final = 1024
 """Maximum number of buffers in one gathering write, on Linux and macOS."""
@@ -343,7 +343,7 @@ def fsync_directory(directory: str) -> None:
     Raises:
         OSError: the sync failed.
     """
-    if not portability.CAN_SYNC_DIRECTORIES:
+    if not CAN_SYNC_DIRECTORIES:
         return
     fd = os.open(directory or ".", os.O_RDONLY | os.O_CLOEXEC)
     try:

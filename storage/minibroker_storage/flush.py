@@ -1,6 +1,6 @@
 """Flushing a log to disk without blocking its owner."""
 
-import os
+from minibroker_storage.portability import os
 
 
 class LogFlush:

@@ -1,7 +1,6 @@
 """Base class of a segment's offset and time index (Kafka's `AbstractIndex`), with a binary search."""
 
 import contextlib
-import os
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from minibroker_storage.errors import CorruptIndexError, LogClosedError
 from minibroker_storage.files import FileHandle, pwrite_all
+from minibroker_storage.portability import os
 
 WINDOW_BYTES: Final = 4096
 """A search narrows the file down to a window of about this size and finishes in memory."""

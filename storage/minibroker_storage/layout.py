@@ -1,11 +1,11 @@
 """The names of a partition's files (Kafka's `LogFileUtils`), and functions that create and remove its directory."""
 
 import contextlib
-import os
 from collections.abc import Iterable
 from typing import Final
 
 from minibroker_storage.checkpoints import partition_metadata
+from minibroker_storage.portability import os
 
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"

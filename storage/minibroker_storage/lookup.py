@@ -5,7 +5,6 @@ program may be larger than all of its records' timestamps. A search is therefore
 milliseconds. Between steps, the log can grow and lose segments.
 """
 
-import os
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -17,6 +16,7 @@ from minibroker_protocol.records.legacy import LegacyRecordBatch
 from minibroker_protocol.records.record_times import MAX_FIRST_FIELDS_BYTES, read_times, records_in, time_and_offset
 from minibroker_protocol.steps import Steps, collect
 from minibroker_storage.errors import LogClosedError
+from minibroker_storage.portability import os
 from minibroker_storage.segment import LogSegment
 
 _HEADERS_PER_STEP: Final = 256

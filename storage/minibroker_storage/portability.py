@@ -1,21 +1,21 @@
-"""Supplies what Windows lacks of `os`, and locks files there and elsewhere.
+"""The module `os` with what Windows lacks, and locks of files there and elsewhere.
 
-The package imports this module first, so all other modules call `os.pread` and the like on every platform. Nothing
-changes where a platform has them all.
+Modules that call `os.pread` and the like import `os` from here. It is Python's own where that has them all, and a copy
+with substitutes elsewhere, so that other libraries still see what the platform lacks.
 """
 
 import os
 import threading
 from importlib import import_module
 from importlib.util import find_spec
-from types import SimpleNamespace
-from typing import Any, Final
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+__all__ = ["CAN_SYNC_DIRECTORIES", "fcntl", "lock_exclusively", "os"]
 
 fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None
 """The module of that name, or None on Windows."""
 
-_shutil: Any = None if hasattr(os, "statvfs") else import_module("shutil")
-"""Imported before `os` gets its `statvfs` from here, because `shutil.disk_usage` would then call that."""
 CAN_SYNC_DIRECTORIES: Final = hasattr(os, "O_DIRECTORY")
 _LOCKED_BYTE: Final = 1 << 30
 """The byte that is locked on Windows, where others cannot read what is locked: after the end of any lock file."""
@@ -56,28 +56,29 @@ def _pwritev(fd: int, buffers: Any, position: int) -> int:
 
 
 def _statvfs(path: str) -> SimpleNamespace:
-    usage = _shutil.disk_usage(path)
+    usage = import_module("shutil").disk_usage(path)
     return SimpleNamespace(f_frsize=1, f_blocks=usage.total, f_bavail=usage.free)
 
 
-def supply() -> None:
-    """Give `os` what this platform lacks."""
+def _complete() -> Any:
     substitutes: dict[str, Any] = {
         # Files are text there, and are inherited, unless these flags say otherwise. All files are opened with them.
         "O_CLOEXEC": getattr(os, "O_BINARY", 0) | getattr(os, "O_NOINHERIT", 0),
         "O_DIRECTORY": 0,
         "O_NOFOLLOW": 0,
         "geteuid": lambda: 0,  # st_uid is 0 there, too
-        "getuid": lambda: 0,
         "pread": _pread,
         "pwrite": _pwrite,
         "statvfs": _statvfs,
     }
     if not hasattr(os, "writev"):  # macOS before version 11 has that, and needs no substitute.
         substitutes["pwritev"] = _pwritev
-    for name, substitute in substitutes.items():
-        if not hasattr(os, name):
-            setattr(os, name, substitute)
+    if all(hasattr(os, name) for name in substitutes):
+        return os
+    completed = ModuleType(os.__name__)
+    vars(completed).update({**substitutes, **vars(os)})
+    return completed
 
 
-supply()
+if not TYPE_CHECKING:  # where it is Python's module
+    os = _complete()

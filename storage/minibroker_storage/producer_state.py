@@ -1,7 +1,6 @@
 """The producers that wrote to a log, for idempotence (Kafka's `ProducerStateManager`; KIP-98, KIP-360)."""
 
 import contextlib
-import os
 from collections.abc import Collection, Mapping
 from struct import Struct
 from types import MappingProxyType
@@ -20,6 +19,7 @@ from minibroker_storage.errors import (
 )
 from minibroker_storage.files import pwrite_all, read_file
 from minibroker_storage.layout import SNAPSHOT_SUFFIX, file_name
+from minibroker_storage.portability import os
 from minibroker_storage.producer_snapshot import (
     NO_COORDINATOR_EPOCH,
     NUM_BATCHES_TO_RETAIN,

@@ -4,7 +4,6 @@ This is one file of more than 500 lines because writes, rollback and recovery al
 """
 
 import contextlib
-import os
 from collections.abc import Iterator
 from typing import Final, Self
 
@@ -27,6 +26,7 @@ from minibroker_storage.layout import (
     rename_if_exists,
 )
 from minibroker_storage.offset_index import OffsetIndex
+from minibroker_storage.portability import os
 from minibroker_storage.time_index import TimeIndex, TimeIndexEntry
 from minibroker_storage.transaction_index import AbortedTxn, TransactionIndex
 

@@ -1,13 +1,13 @@
 """The aborted transactions of a segment, needed by read_committed consumers (Kafka's `TransactionIndex`)."""
 
 import contextlib
-import os
 from bisect import bisect_left
 from struct import Struct
 from typing import Final, NamedTuple
 
 from minibroker_storage.errors import CorruptIndexError, LogClosedError
 from minibroker_storage.files import FileHandle, pwrite_all
+from minibroker_storage.portability import os
 
 _VERSION: Final = 0
 ENTRY: Final = Struct(">hqqqq")

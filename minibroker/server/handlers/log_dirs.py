@@ -1,6 +1,5 @@
 """Handlers for log directories and the replicas in them (KIP-113)."""
 
-import os
 from collections.abc import Sequence
 from typing import Final
 
@@ -23,6 +22,7 @@ from minibroker_protocol.messages.log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from minibroker_storage.portability import os
 
 
 def _refuse_describe_log_dirs(

@@ -6,7 +6,6 @@ in Kafka's definitions, and ids have 22 characters. Bytes are text if they are U
 Records are `{"size": bytes, "batches": ..., "records": ...}`.
 """
 
-import os
 import struct
 from collections.abc import Callable, Sequence
 from functools import cache, partial
@@ -28,6 +27,7 @@ from minibroker_protocol.schema import Field, fields_of, schema_of
 from minibroker_protocol.uuids import uuid_text
 from minibroker_storage.errors import StorageError
 from minibroker_storage.files import LogSlice
+from minibroker_storage.portability import os
 
 SECRETS: Final = frozenset(("auth_bytes", "hmac", "salt", "salted_password"))
 """Fields of SaslAuthenticate, of delegation tokens and of SCRAM credentials."""

@@ -9,7 +9,6 @@ unused space, and everything is on disk. The writes are not atomic. `directory_c
 files atomically.
 """
 
-import os
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -35,6 +34,7 @@ from minibroker_storage.layout import (
     TXN_INDEX_SUFFIX,
     file_name,
 )
+from minibroker_storage.portability import os
 from minibroker_storage.producer_snapshot import ProducerStateEntry, encode_snapshot
 from minibroker_storage.producer_state import ProducerStateManager
 from minibroker_storage.transaction_index import AbortedTxn, encode_aborted_txn

@@ -1,6 +1,5 @@
 """Log compaction on files: reads closed segments and writes `.cleaned` segments (Kafka's `Cleaner`)."""
 
-import os
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -24,6 +23,7 @@ from minibroker_storage.cleaner.plan import (
 )
 from minibroker_storage.cleaner.transactions import CleanedTransactions
 from minibroker_storage.layout import TXN_INDEX_SUFFIX, file_name
+from minibroker_storage.portability import os
 from minibroker_storage.transaction_index import ENTRY, AbortedTxn, decode_all
 
 _SHORTEST_SLEEP: Final = 0.05

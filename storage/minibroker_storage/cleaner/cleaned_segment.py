@@ -1,7 +1,6 @@
 """The segment files that the cleaner reads and writes."""
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -21,6 +20,7 @@ from minibroker_storage.layout import (
     TXN_INDEX_SUFFIX,
     file_name,
 )
+from minibroker_storage.portability import os
 from minibroker_storage.transaction_index import AbortedTxn, encode_aborted_txn
 
 PROGRESS_BYTES: Final = 1024 * 1024

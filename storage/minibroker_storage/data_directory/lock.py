@@ -7,13 +7,12 @@ which never reopens a file it has locked. No other code may open `.lock`.
 """
 
 import errno
-import os
 import sys
 import threading
 from typing import Final
 
-from minibroker_storage import portability
 from minibroker_storage.data_directory.names import LOCK_FILE
+from minibroker_storage.portability import fcntl, lock_exclusively, os
 
 _LOCKED_ERRNOS: Final = frozenset({errno.EAGAIN, errno.EACCES})
 
@@ -71,11 +70,11 @@ def _open_locked(path: str) -> int:
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     is_flocked = False
     try:
-        portability.lock_exclusively(fd)
+        lock_exclusively(fd)
         is_flocked = True
         # On macOS, the two kinds of locks exclude each other, so flock() also keeps out users of lockf().
-        if portability.fcntl is not None and sys.platform != "darwin":
-            portability.fcntl.lockf(fd, portability.fcntl.LOCK_EX | portability.fcntl.LOCK_NB)
+        if fcntl is not None and sys.platform != "darwin":
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(fd)
         if error.errno in _LOCKED_ERRNOS:

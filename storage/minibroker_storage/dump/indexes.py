@@ -4,7 +4,6 @@ A broker writes a batch to the log before its index entries. An index is therefo
 in an active segment each entry's batch is found.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import chain
@@ -40,6 +39,7 @@ from minibroker_storage.files import FileHandle, FilePool
 from minibroker_storage.index_file import IndexFile
 from minibroker_storage.layout import INDEX_SUFFIX, LOG_SUFFIX
 from minibroker_storage.offset_index import OffsetIndex
+from minibroker_storage.portability import os
 from minibroker_storage.time_index import TimeIndex
 from minibroker_storage.transaction_index import ENTRY, decode_all
 

@@ -3,7 +3,6 @@
 All results are dataclasses of plain values. Positions and sizes are in bytes, times in ms.
 """
 
-import os
 from dataclasses import dataclass
 from heapq import nsmallest
 from typing import Final
@@ -19,6 +18,7 @@ from minibroker_protocol.records.header import (
     control_type,
 )
 from minibroker_storage.log import Log
+from minibroker_storage.portability import os
 from minibroker_storage.segment import LogSegment
 
 MAX_ELEMENTS: Final = 1_000

@@ -36,6 +36,7 @@ def add_signal_handler(*arguments):
 asyncio.SelectorEventLoop.add_signal_handler = add_signal_handler
 from minibroker.cli.main import main
 status = main(sys.argv[1:])
+assert not hasattr(os, "pread"), "other libraries see what there is"
 assert len(locked) == 2, "the data directory and the mark of a temporary one"
 sys.exit(status)
 """

@@ -1,6 +1,5 @@
 """The log reads of a ShareFetch request: acquiring records, building its partitions, and waiting for more records."""
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -34,6 +33,7 @@ from minibroker_protocol.records.header import (
 from minibroker_storage.errors import OffsetOutOfRangeError
 from minibroker_storage.files import LogSlice
 from minibroker_storage.log import Log
+from minibroker_storage.portability import os
 
 _STRICT: Final = 1
 _HEADS_BYTES: Final = 4096
