@@ -340,6 +340,18 @@ func TestABrokerThatCannotStartIsAnErrorWithItsWords(t *testing.T) {
 	same(t, strings.Contains(err.Error(), "MINIBROKER_COMMAND"), true)
 }
 
+func TestNothingIsFetchedForAPlatformWithoutAProgram(t *testing.T) {
+	t.Setenv("MINIBROKER_COMMAND", "")
+	t.Setenv("MINIBROKER_BINARY", "")
+	t.Setenv("MINIBROKER_RELEASES", "https://127.0.0.1:1")
+	_, err := Serve(context.Background(), ServeOptions{})
+	same(t, strings.Contains(err.Error(), "has no checksum of minibroker-"+Version+"-"+platform()), true)
+	program := t.TempDir() + "/sh"
+	check(t, os.WriteFile(program, []byte("\x7fELF/lib/ld-musl-x86_64.so.1"), 0o600))
+	same(t, isMusl(program), true)
+	same(t, isMusl(program+"-absent"), false)
+}
+
 func TestABrokerIsStoppedOnce(t *testing.T) {
 	other := must(Serve(context.Background(), ServeOptions{}))(t)
 	check(t, other.Stop())

@@ -1,9 +1,7 @@
 package minibroker
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	_ "embed"
@@ -13,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -220,53 +219,16 @@ func unpack(content []byte, folder, target string) error {
 		return err
 	}
 	defer os.RemoveAll(scratch)
-	if err := extract(content, scratch); err != nil {
-		return err
+	tar := exec.Command("tar", "-xzf", "-")
+	tar.Dir, tar.Stdin = scratch, bytes.NewReader(content)
+	if output, err := tar.CombinedOutput(); err != nil {
+		return fmt.Errorf("tar: %w: %s", err, bytes.TrimSpace(output))
 	}
 	err = os.Rename(scratch, target)
 	if _, absent := os.Stat(target); absent == nil { // It is there, or another process was first.
 		return nil
 	}
 	return err
-}
-
-func extract(content []byte, folder string) error {
-	packed, err := gzip.NewReader(bytes.NewReader(content))
-	if err != nil {
-		return err
-	}
-	for archive := tar.NewReader(packed); ; {
-		entry, err := archive.Next()
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		path := filepath.Join(folder, entry.Name)
-		switch {
-		case !filepath.IsLocal(entry.Name):
-			err = fmt.Errorf("%s is outside of the archive", entry.Name)
-		case entry.Typeflag == tar.TypeDir:
-			err = os.MkdirAll(path, 0o755)
-		case entry.Typeflag == tar.TypeSymlink:
-			err = os.Symlink(entry.Linkname, path)
-		default:
-			err = write(path, archive, entry.FileInfo().Mode())
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-func write(path string, content io.Reader, mode os.FileMode) error {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, mode)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(file, content)
-	return errors.Join(err, file.Close())
 }
 
 // removeUnused removes folders of the cache that nothing has been started from for a month.

@@ -49,9 +49,8 @@ final class Program {
         }
         try {
             if (!binary.isEmpty()) {
-                try (InputStream archive = Files.newInputStream(Path.of(binary))) {
-                    return cached(Path.of(binary).toUri().toURL(), sha256(archive));
-                }
+                Path archive = Path.of(binary);
+                return cached(archive.toUri().toURL(), sha256(Files.readAllBytes(archive)));
             }
             String name = "minibroker-" + VERSION + "-" + platform() + ".tar.gz";
             String checksum = checksum(name);
@@ -118,15 +117,15 @@ final class Program {
         Path scratch = Files.createTempDirectory(cache, "new-");
         try {
             Path copy = scratch.resolve("archive");
+            byte[] content;
             try (InputStream in = archive.openStream()) {
-                Files.copy(in, copy);
+                content = in.readAllBytes();
             }
-            try (InputStream in = Files.newInputStream(copy)) {
-                String found = sha256(in);
-                if (!found.equals(checksum)) {
-                    throw new IOException("the SHA-256 of " + archive + " is " + found + " and should be " + checksum);
-                }
+            String found = sha256(content);
+            if (!found.equals(checksum)) {
+                throw new IOException("the SHA-256 of " + archive + " is " + found + " and should be " + checksum);
             }
+            Files.write(copy, content);
             Process tar = new ProcessBuilder("tar", "-xzf", "archive").directory(scratch.toFile()).inheritIO().start();
             if (tar.waitFor() != 0) {
                 throw new IOException("tar has ended with status " + tar.exitValue());
@@ -161,14 +160,9 @@ final class Program {
         }
     }
 
-    private static String sha256(InputStream file) throws IOException {
+    private static String sha256(byte[] content) {
         try {
-            MessageDigest digest = MessageDigest.getInstance("SHA-256");
-            byte[] buffer = new byte[1 << 16];
-            for (int read; (read = file.read(buffer)) > 0;) {
-                digest.update(buffer, 0, read);
-            }
-            return HexFormat.of().formatHex(digest.digest());
+            return HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(content));
         } catch (NoSuchAlgorithmException error) {
             throw new IllegalStateException(error);
         }
