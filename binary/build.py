@@ -24,7 +24,7 @@ from minibroker_tools.dispatch import TOOLS
 from tests.distribution import sign, write_checksums
 
 ROOT: Final = Path(__file__).parents[1]
-EXTRAS: Final = ("core", "control", "lab", "security", "registry", "tools")
+EXTRAS: Final = ("core", "control", "lab", "security", "registry", "tools", "zookeeper")
 """The requirements that the program contains. Spark and the tests are not among them."""
 _BUILD: Final = ("build", "binary")
 _TIME: Final = 315_532_800

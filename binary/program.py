@@ -1,6 +1,6 @@
 """The program of the self-contained release: `minibroker`, its tools by their names, and Python's `-m` for children.
 
-Children are started as `sys.executable -m MODULE`, and here sys.executable is this program.
+Children are started as `sys.executable [-P] -m MODULE`, and here sys.executable is this program.
 """
 
 import os
@@ -20,9 +20,10 @@ def main() -> int:
     # People give a downloaded program names such as minibroker-1.1.
     if name == "minibroker-tools" or not name.startswith("minibroker"):
         return dispatch.main()
-    if "-m" in sys.argv[1:3]:
-        at = sys.argv.index("-m") + 1
-        module, sys.argv[1:] = sys.argv[at], sys.argv[at + 1 :]
+    if sys.argv[1:2] == ["-P"]:
+        del sys.argv[1]
+    if sys.argv[1:2] == ["-m"]:
+        module, sys.argv[1:] = sys.argv[2], sys.argv[3:]
         runpy.run_module(module, run_name="__main__", alter_sys=True)
         return 0
     return broker.main()

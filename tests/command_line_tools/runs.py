@@ -25,6 +25,8 @@ _UNCAUGHT: Final = re.compile(r"^\w*(Option|Argument)\w*Exception: ", re.MULTILI
 """Java's prefix for the messages of jopt-simple exceptions that a tool does not catch."""
 _TRACE: Final = re.compile(r"^\s*(\S+Exception|Caused by|Suppressed): ")
 
+IN_THIS_PROCESS: Final = pytest.mark.skipif(BINARY is not None, reason="it changes what a tool in this process knows")
+
 
 class Run(NamedTuple):
     """The lines of both outputs, without log lines, stack traces and usage, and the exit status."""

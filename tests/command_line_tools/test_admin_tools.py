@@ -8,7 +8,7 @@ import pytest
 
 from minibroker import Broker
 from minibroker_tools.commands import common
-from tests.command_line_tools.runs import run_tool
+from tests.command_line_tools.runs import IN_THIS_PROCESS, run_tool
 
 
 def properties_of(directory: Path, *, roles: str = "broker,controller") -> str:
@@ -92,6 +92,7 @@ def test_zookeeper_means_the_broker_of_this_machine(monkeypatch: pytest.MonkeyPa
         assert list(broker.topics()) == ["orders"]
 
 
+@IN_THIS_PROCESS
 def test_zookeeper_means_the_default_port_without_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MINIBROKER_TOOLS_BOOTSTRAP", raising=False)
     with Broker(topics=["a"]) as broker, socket.socket() as nobody:

@@ -216,8 +216,9 @@ def test_a_license_has_no_effect(words: tuple[str, ...]) -> None:
 
 
 def test_profiles_keep_settings(broker: Broker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     for module in (rpk_command, rpk_common):
-        monkeypatch.setattr(module, "PROFILES", tmp_path / "rpk" / "profiles.json")
+        monkeypatch.setattr(module, "PROFILES", tmp_path / ".config/rpk/minibroker.json")
     assert run_tool("rpk", "profile", "create", "far", "-s", "brokers=nowhere:1").status == 0
     assert run_tool("rpk", "topic", "list").status == 1
     assert run_tool("rpk", "profile", "create", "far").err == "rpk profile create: the profile 'far' exists\n"
