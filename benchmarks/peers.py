@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import importlib.util
+import os
 import re
 import shutil
 import signal
@@ -284,6 +285,15 @@ class PlainPeer(MinibrokerPeer):
         return [*super().command(), "--set", "minibroker.client.workarounds.enable=false"]
 
 
+class BinaryPeer(MinibrokerPeer):
+    """The self-contained program that MINIBROKER_BINARY names."""
+
+    name = "minibroker-binary"
+
+    def command(self) -> list[str]:
+        return [os.environ["MINIBROKER_BINARY"], *super().command()[3:]]
+
+
 class PagePeer(MinibrokerPeer):
     """Minibroker with a page that is not open."""
 
@@ -374,7 +384,7 @@ class MockPeer(Peer):
 
 
 PEERS: dict[str, type[Peer]] = {kind.name: kind for kind in (MinibrokerPeer, KafkaPeer, KfakePeer, MockPeer)}
-OTHERS: dict[str, type[Peer]] = {kind.name: kind for kind in (PlainPeer, PagePeer, OpenPagePeer)}
+OTHERS: dict[str, type[Peer]] = {kind.name: kind for kind in (PlainPeer, BinaryPeer, PagePeer, OpenPagePeer)}
 """Peers that run only on request."""
 REFERENCE = KafkaPeer.name
 """The peer with which the plot compares, pair by pair."""
@@ -394,6 +404,9 @@ def available(names: list[str], kafka_libs: str | None) -> tuple[list[type[Peer]
                 KfakePeer.program = kfake_program.find()
             elif name == MinibrokerPeer.name and not (children.ROOT / "minibroker" / "__main__.py").exists():
                 missing[name] = "this checkout has no minibroker/__main__.py"
+                continue
+            elif name == BinaryPeer.name and "MINIBROKER_BINARY" not in os.environ:
+                missing[name] = "MINIBROKER_BINARY does not name the program"
                 continue
             found.append({**PEERS, **OTHERS}[name])
         except (jars.NoJarsError, kfake_program.NoKfakeError) as reason:
