@@ -12,11 +12,15 @@ from typing import Final
 
 from tests.docker.building import ARCHIVE, ROOT, fingerprint
 from tests.patience import PATIENCE_S
+from tests.programs import BINARY
 
-IMAGE: Final = "minibroker"
+_BUILT: Final = "minibroker"
+IMAGE: Final = f"{_BUILT}-binary" if BINARY else _BUILT
+"""The image that the tests run: the one of this checkout, or one with the self-contained program in its place."""
 PREFIX: Final = "minibroker-test-"
 """The prefix of the names of the tests' containers and projects."""
 _STATE: Final = ROOT / "build" / "engine"
+_WITH_BINARY: Final = Path(__file__).with_name("binary.Dockerfile")
 _CLONE_NEWNET: Final = 0x40000000
 
 
@@ -91,9 +95,11 @@ def find_engine() -> Engine:
         raise NoEngineError(f"{folder} has no image of this checkout: make image")
     engine = _find_running()
     with lock("image"):
-        loaded = engine.try_docker("image", "inspect", "--format", "{{.Id}}", IMAGE).stdout.strip()
+        loaded = engine.try_docker("image", "inspect", "--format", "{{.Id}}", _BUILT).stdout.strip()
         if loaded != (folder / "id").read_text(encoding="utf-8"):
             engine.docker("load", "--quiet", "--input", str(folder / ARCHIVE))
+        if BINARY:
+            engine.docker("build", "--tag", IMAGE, "--file", str(_WITH_BINARY), str(Path(BINARY).parent))
     return engine
 
 

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import time
 import traceback
 from collections import Counter
@@ -45,6 +46,11 @@ ROOMS: Final = {
     )
 }
 """The parts that run all tests of a room with all their rows, by name."""
+BLACK_BOX: Final = (
+    *("tests/clients", "tests/command_line_tools", "tests/docker/test_contracts.py"),
+    *("tests/broker/cli/test_cli.py", "tests/broker/cli/test_dump_command.py"),
+)
+"""The tests that MINIBROKER_BINARY gives the self-contained program in the place of this Python's packages."""
 PROCESSES: Final = 2
 OWN_TESTS_AT_ONCE: Final = 2
 
@@ -167,17 +173,39 @@ def kafkas_tests(options: argparse.Namespace) -> None:
         raise SystemExit("Kafka's own tests failed")
 
 
+def test_binary(options: argparse.Namespace) -> None:
+    """Build the program that needs no Python, and run with it what a user's clients, tools and projects do."""
+    dist = options.directory / "binary"
+    shutil.rmtree(dist, ignore_errors=True)
+    subprocess.run([sys.executable, "-m", "binary.build", dist], cwd=ROOT, check=True)
+    (archive,) = dist.glob("minibroker-*.tar.gz")
+    with tarfile.open(archive) as tar:
+        tar.extractall(dist, filter="data")
+    run_tests(*BLACK_BOX, MINIBROKER_BINARY=str(dist / "minibroker/minibroker"))
+
+
 def test_room(folder: str, options: argparse.Namespace) -> None:
     """Run all tests of a room with all their rows."""
     del options
+    run_tests(folder)
+
+
+def run_tests(*paths: str, **variables: str) -> None:
+    """Run the tests of these files and folders with all their rows.
+
+    Raises:
+        SystemExit: If a test fails.
+    """
     command = [sys.executable, "-m", "pytest", "-q", f"--numprocesses={PROCESSES}", "--hypothesis-profile=torture"]
-    done = subprocess.run([*command, "--dist=loadfile", "--no-loadscope-reorder", folder], cwd=ROOT, check=False)
+    command += ["--dist=loadfile", "--no-loadscope-reorder", *paths]
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **variables}, check=False)
     if done.returncode:
         raise SystemExit(f"pytest ended with {done.returncode}")
 
 
 PARTS: Final[dict[str, Callable[[argparse.Namespace], None]]] = {
     **{name: partial(test_room, folder) for name, folder in ROOMS.items()},
+    "test-binary": test_binary,
     "crashes": crashes,
     "replacements": replacements,
     "shortages": shortages,
