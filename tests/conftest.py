@@ -15,7 +15,7 @@ from minibroker import Broker
 from minibroker.broker import checked_options
 from minibroker.operations import groups
 from tests.clients.broker_process import ROOT, BrokerProcess
-from tests.kafka.fixtures import kafka_libs, newest_kafka, oracle, real_kafka
+from tests.kafka.fixtures import end_shared_kafkas, kafka_libs, newest_kafka, oracle, real_kafka
 from tests.patience import NO_RETENTION, PATIENCE_S
 
 __all__ = ["kafka_libs", "newest_kafka", "oracle", "real_kafka"]
@@ -23,7 +23,15 @@ __all__ = ["kafka_libs", "newest_kafka", "oracle", "real_kafka"]
 TOOLCHAINS: Final = frozenset({"browser", "kafka_libs", "newest_kafka", "re2", "site", "spark"})
 """Fixtures that start Java, a browser or a compiler. Tests that use one of them get the marker `toolchain`."""
 
-SHARED_NEEDS: Final = {"spark: SparkSession": "spark", '"fixed_ports"': "ports", "import Project": "ports"}
+SHARED_NEEDS: Final = {
+    "spark: SparkSession": "spark",
+    '"fixed_ports"': "ports",
+    "import Project": "ports",
+    "groups_kafka: Address": "groups",
+    "real_kafka: RealKafka": "kafka",
+    "newest_kafka: RealKafka": "kafka",
+    '"real_kafka")': "kafka",
+}
 """What files share that run in the same process, by a text in them."""
 
 # Hypothesis must not fail on a slow machine. `make check` and `make torture` choose another profile.
@@ -37,10 +45,11 @@ settings.load_profile("test")
 
 
 class SharingInOneProcess(LoadFileScheduling):  # type: ignore[misc]  # the same
-    """Distributes files to processes: all files that need Spark to the same one, and those that need the browser.
+    """Distributes files to processes: all files that need Spark to the same one, and those that share something else.
 
-    A Spark takes ten seconds of CPU time to start, and is several times slower until its JVM has compiled its code. The
-    browser takes two. Files with containers that publish the same ports would wait for each other in several processes.
+    A Spark takes ten seconds of CPU time to start, and is several times slower until its JVM has compiled its code. A
+    Kafka takes four, and the browser two. Files with containers that publish the same ports would wait for each other
+    in several processes.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -54,6 +63,13 @@ class SharingInOneProcess(LoadFileScheduling):  # type: ignore[misc]  # the same
 def _shared_need(file: str) -> str | None:
     text = (ROOT / file).read_text()
     return next((need for sign, need in SHARED_NEEDS.items() if sign in text), None)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """End Kafkas that the next file does not share."""
+    if nextitem is None or (nextitem.path != item.path and _shared_need(str(nextitem.path)) not in {"kafka", "groups"}):
+        end_shared_kafkas()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -14,6 +14,7 @@ from tests.clients.staying import STAYING
 from tests.clients.test_java import GOLDEN, PROGRAMS, answers
 from tests.clients.transactional import TransactionalProducer
 from tests.patience import PATIENCE_S
+from tests.sweeps import one_in
 
 PARTITIONS: Final = 3
 ROUNDS: Final = 4
@@ -91,7 +92,7 @@ def test_transactions_go_on_whoever_leads_and_coordinates(cluster: Broker) -> No
     assert sorted(found, key=int) == expected
 
 
-@pytest.mark.parametrize("program", [each for each in PROGRAMS if each != "Consoles"])
+@pytest.mark.parametrize("program", one_in(2, [each for each in PROGRAMS if each != "Consoles"]))
 def test_a_java_client_of_three_brokers_is_answered_as_by_one(program: str) -> None:
     """But for where the groups are coordinated: the client finds that out, and asks there.
 

@@ -79,10 +79,11 @@ def group(broker: Broker) -> Iterator[ConsumerGroup]:
         running.close()
 
 
-def test_members_of_all_clients_are_in_one_group(group: ConsumerGroup) -> None:
+@pytest.mark.parametrize("names", one_in(2, [(("librdkafka", "franz-go", "librdkafka"),), (tuple(SPEAKERS),)]), ids=len)
+def test_members_of_several_clients_are_in_one_group(group: ConsumerGroup, names: tuple[str, ...]) -> None:
     members: list[Member] = []
-    for program in SPEAKERS.values():
-        members.append(group.start(program))
+    for name in names:
+        members.append(group.start(SPEAKERS[name]))
         group.until_shared_by(*members)
     group.until_delivered("together", *members)
     group.grow(2 * PARTITIONS)

@@ -19,11 +19,10 @@ SHORT_SESSION: Final = 1_500
 LONG_SESSION: Final = 30_000
 STRATEGIES: Final[tuple[Strategy, ...]] = ("eager", "cooperative")
 
-_IN_TEST = {"librdkafka", "java-4.4.0"}
 every_program = pytest.mark.parametrize(
     "program",
     [
-        pytest.param(program, id=name, marks=() if name in _IN_TEST else pytest.mark.torture)
+        pytest.param(program, id=name, marks=() if name == "librdkafka" else pytest.mark.torture)
         for name, program in MEMBER_PROGRAMS.items()
     ],
 )

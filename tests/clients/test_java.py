@@ -52,6 +52,7 @@ def test_a_java_client_is_answered_as_by_apache_kafka(bootstrap: str, program: s
     ]
 
 
+@pytest.mark.torture
 def test_a_java_copier_copies_each_record_once_while_the_broker_is_killed(
     broker_process: Callable[..., BrokerProcess], version: str
 ) -> None:

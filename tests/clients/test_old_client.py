@@ -21,7 +21,7 @@ CODECS: Final[list[Compression]] = ["none", "gzip", "snappy", "lz4"]
 FIRST: Final = 1_700_000_000_000
 
 every_version = pytest.mark.parametrize(
-    "version", one_in(3, [(version,) for version in VERSIONS]), ids=lambda version: ".".join(map(str, version))
+    "version", one_in(6, [(version,) for version in VERSIONS]), ids=lambda version: ".".join(map(str, version))
 )
 
 

@@ -33,6 +33,7 @@ from tests.clients.broker_process import ROOT
 from tests.distribution import checksums
 from tests.patience import PATIENCE_S
 from tests.programs import Completed, run_program, run_to_success
+from tests.sweeps import one_in
 
 pytestmark = pytest.mark.toolchain
 
@@ -41,7 +42,8 @@ PLATFORM: Final = f"{sys.platform}-{'x64' if platform.machine() == 'x86_64' else
 ARCHIVE: Final = f"minibroker-{__version__}-{PLATFORM}.tar.gz"
 LANGUAGES: Final = ("node", "go", "rust")
 FETCHING: Final = ("go", "rust")
-REAL: Final = f'exec "{Path(sys.executable).with_name("minibroker")}" "$@"'
+REAL: Final = 'exec "$THE_CHECKOUTS_MINIBROKER" "$@"'
+"""It names no path, so that what is compiled around its checksum is found in the cache from any checkout."""
 HOST: Final = "releases.example.com"
 HANG_S: Final = 600
 
@@ -137,10 +139,15 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Packages:
     return Packages(tmp_path_factory.mktemp("packages"))
 
 
-@pytest.fixture(params=LANGUAGES)
+@pytest.fixture
 def start(request: pytest.FixtureRequest, packed: Packages) -> Sequence[str]:
     """The command that starts a broker in one language."""
     return packed.command(request.param)
+
+
+every_language = pytest.mark.parametrize("start", LANGUAGES, indirect=True)
+sampled_language = pytest.mark.parametrize("start", one_in(3, LANGUAGES), indirect=True)
+"""For what is the same in all of them."""
 
 
 @pytest.fixture
@@ -150,7 +157,9 @@ def environment(tmp_path: Path) -> dict[str, str]:
     programs.mkdir()
     for name in ("sh", "tar", "gzip", "curl", "cat"):
         (programs / name).symlink_to(toolchains.tool(name))
-    return {"PATH": str(programs), "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    program = str(Path(sys.executable).with_name("minibroker"))
+    home = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    return {"PATH": str(programs), **home, "THE_CHECKOUTS_MINIBROKER": program}
 
 
 def cache(environment: Mapping[str, str]) -> Path:
@@ -170,6 +179,7 @@ def fail(command: Sequence[str], environment: Mapping[str, str], **variables: st
     return completed.stderr
 
 
+@every_language
 def test_a_broker_starts_from_an_archive_that_is_unpacked_once(
     start: Sequence[str], packed: Packages, environment: dict[str, str]
 ) -> None:
@@ -180,6 +190,7 @@ def test_a_broker_starts_from_an_archive_that_is_unpacked_once(
     assert [folder.name for folder in cache(environment).iterdir()] == [packed.sum[:16]]
 
 
+@every_language
 def test_the_program_is_looked_for_in_one_order(
     start: Sequence[str], packed: Packages, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -201,6 +212,7 @@ def test_the_program_is_looked_for_in_one_order(
     assert "it is COMMAND" in fail(start, environment)
 
 
+@sampled_language
 def test_a_program_of_another_version_is_refused(
     start: Sequence[str], environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -214,6 +226,7 @@ def test_a_program_of_another_version_is_refused(
     )
 
 
+@every_language
 def test_a_damaged_archive_is_refused(start: Sequence[str], environment: dict[str, str], tmp_path: Path) -> None:
     foreign = write_archive(tmp_path / ARCHIVE, "exit 3")
     assert "its SHA-256 is" in fail(start, environment, MINIBROKER_BINARY=str(foreign))
@@ -224,6 +237,7 @@ def test_a_damaged_archive_is_refused(start: Sequence[str], environment: dict[st
     assert list(cache(environment).iterdir()) == []
 
 
+@sampled_language
 def test_a_cache_that_cannot_be_written_is_named(
     start: Sequence[str], packed: Packages, environment: dict[str, str]
 ) -> None:
@@ -232,6 +246,7 @@ def test_a_cache_that_cannot_be_written_is_named(
     assert "XDG_CACHE_HOME names another folder than /dev/null/minibroker/binary" in said
 
 
+@sampled_language
 def test_processes_unpack_at_the_same_time_and_unused_folders_are_removed(
     start: Sequence[str], environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -266,6 +281,7 @@ def wait_until_refused(address: str) -> None:
     pytest.fail("the broker still runs")
 
 
+@sampled_language
 def test_a_broker_ends_with_the_process_that_has_started_it(
     start: Sequence[str], packed: Packages, environment: dict[str, str]
 ) -> None:
@@ -321,7 +337,7 @@ def certificates(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("language", FETCHING)
+@pytest.mark.parametrize("language", one_in(2, FETCHING))
 def test_a_release_is_fetched_once_when_its_address_is_given(
     language: str, packed: Packages, environment: dict[str, str], certificates: Path
 ) -> None:
@@ -339,7 +355,7 @@ def test_a_release_is_fetched_once_when_its_address_is_given(
     assert proxy.targets == [f"{HOST}:443", f"/v{__version__}/{ARCHIVE}"]
 
 
-@pytest.mark.parametrize("language", FETCHING)
+@pytest.mark.parametrize("language", one_in(2, FETCHING))
 def test_what_cannot_be_fetched_is_said_in_a_sentence(
     language: str, packed: Packages, environment: dict[str, str], certificates: Path
 ) -> None:
@@ -433,6 +449,7 @@ def test_npm_installs_the_program_for_the_platform_alone(
         wait_until_refused(ready.split("bootstrap=")[1].split()[0])
 
 
+@pytest.mark.torture
 def test_a_package_that_npm_has_left_out_is_named(project: Callable[..., Path], environment: dict[str, str]) -> None:
     folder = project("--omit=optional")
     node = [toolchains.tool("node"), str(folder / "start.js")]

@@ -23,11 +23,13 @@ def test_pytest(tmp_path: Path) -> None:
     assert "2 passed" in run_to_success(command, cwd=tmp_path).stdout
 
 
+@pytest.mark.torture
 @pytest.mark.toolchain
 def test_junit(tmp_path: Path) -> None:
     assert "[         1 tests successful" in run_java(PAGE, tmp_path)
 
 
+@pytest.mark.torture
 @pytest.mark.toolchain
 def test_jest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packages = programs.node_packages() / "node_modules"

@@ -11,17 +11,15 @@ from tests.clients.broker_process import BrokerProcess
 from tests.clients.conftest import CLIENTS
 from tests.clients.contract import TIMEOUT
 from tests.clients.kafka_python_client import KafkaProducer
+from tests.sweeps import one_in
 
-ENDS = [BrokerProcess.terminate, BrokerProcess.kill]
 CHUNK = 5_000
 StartBroker = Callable[..., BrokerProcess]
 
-
 pytestmark = pytest.mark.usefixtures("refused_connections_are_closed")
-ends = pytest.mark.parametrize("end", ENDS, ids=lambda end: end.__name__)
 
 
-@ends
+@pytest.mark.parametrize("end", one_in(2, [BrokerProcess.terminate, BrokerProcess.kill]), ids=["terminate", "kill"])
 def test_a_default_kafka_python_producer_loses_and_doubles_nothing_when_the_broker_comes_back(
     broker_process: StartBroker, end: Callable[[BrokerProcess], None]
 ) -> None:
@@ -40,7 +38,7 @@ def test_a_default_kafka_python_producer_loses_and_doubles_nothing_when_the_brok
     broker.terminate()
 
 
-@ends
+@pytest.mark.parametrize("end", one_in(2, [BrokerProcess.kill, BrokerProcess.terminate]), ids=["kill", "terminate"])
 def test_an_idempotent_librdkafka_producer_loses_and_doubles_nothing_when_the_broker_comes_back(
     broker_process: StartBroker, end: Callable[[BrokerProcess], None]
 ) -> None:

@@ -139,7 +139,7 @@ def of_java(broker: Broker, user: str = "bob") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", NEWEST_FIRST)
-@pytest.mark.parametrize("kind", one_in(2, KINDS))
+@pytest.mark.parametrize("kind", one_in(4, KINDS))
 def test_java(start: Callable[..., Broker], tmp_path: Path, kind: str, version: str) -> None:
     broker = start(**KINDS[kind])
     events = java(version, tmp_path, of_java(broker), "roundtrip", "t")

@@ -14,10 +14,8 @@ PRODUCERS: Final = ("plain", "idempotent", "transactional")
 REPLACEMENTS: Final = ("restore", "restore without the topic", "reset", "reset with topics")
 _IN_TEST: Final = {
     ("java-4.4.0", "restore"),
-    ("librdkafka", "reset"),
     ("aiokafka", "restore without the topic"),
     ("kafka-python", "reset"),
-    ("kafka-python", "restore"),
 }
 _OUT_OF_ORDER: Final = r"out_?of_?order|\b_FATAL\b"
 _NO_TRANSACTION: Final = (

@@ -4,8 +4,7 @@ Where Kafka cannot run, the tests that ask for it are skipped and say why; under
 """
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -46,21 +45,34 @@ def oracle(kafka_libs: Path) -> Iterator[Oracle]:
 
 
 @pytest.fixture(scope="module")
-def real_kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealKafka]:
+def real_kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> RealKafka:
     """A running Kafka, shared by the tests of a module: each uses topics of its own and leaves the broker running.
 
-    Ending it with the module saves CPU time: 40 idle seconds cost as much as a start.
+    So do the modules that follow each other and take it.
     """
     or_skip(jars.java)
-    with closing(RealKafka(tmp_path_factory.mktemp("kafka"), kafka_libs)) as kafka:
-        kafka.start()
-        yield kafka
+    return shared_kafka(tmp_path_factory, kafka_libs, {})
 
 
 @pytest.fixture(scope="module")
-def newest_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealKafka]:
+def newest_kafka(tmp_path_factory: pytest.TempPathFactory) -> RealKafka:
     """A running Kafka of the newest release, shared in the same way."""
-    libs = or_skip(lambda: jars.find(version=jars.NEWEST))
-    with closing(RealKafka(tmp_path_factory.mktemp("newest"), libs)) as kafka:
+    return shared_kafka(tmp_path_factory, or_skip(lambda: jars.find(version=jars.NEWEST)), {})
+
+
+_shared: dict[tuple[Path, frozenset[tuple[str, str]]], RealKafka] = {}
+
+
+def shared_kafka(tmp_path_factory: pytest.TempPathFactory, libs: Path, config: Mapping[str, str]) -> RealKafka:
+    """Return a running Kafka of this process with these jars and this configuration, started if there is none."""
+    key = (libs, frozenset(config.items()))
+    if key not in _shared:
+        _shared[key] = kafka = RealKafka(tmp_path_factory.mktemp("kafka"), libs, config)
         kafka.start()
-        yield kafka
+    return _shared[key]
+
+
+def end_shared_kafkas() -> None:
+    """End them, since 40 idle seconds cost as much CPU time as a start."""
+    while _shared:
+        _shared.popitem()[1].close()

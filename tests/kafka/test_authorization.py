@@ -49,7 +49,7 @@ PROPERTIES = {
 }
 
 
-@pytest.fixture(scope="module", params=SERVED)
+@pytest.fixture(scope="module", params=one_in(2, SERVED))
 def release(request: pytest.FixtureRequest) -> str:
     """Of Kafka."""
     version: str = request.param

@@ -107,6 +107,7 @@ def test_the_directory_holds_all_that_matters(left: dict[str, Left]) -> None:
     assert list((left["stopped"].path / "transactions-0").glob("*.txnindex"))
 
 
+@pytest.mark.torture
 def test_what_we_append_goes_back_to_kafka(
     left: dict[str, Left], kafka: RealKafka, oracle: Oracle, tmp_path: Path
 ) -> None:

@@ -3,7 +3,7 @@
 import os
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import pytest
 
 from minibroker.cli.main import main
 from minibroker_grade.catalogue import select_checks
+from minibroker_grade.check import Check
 from minibroker_grade.runner import Target, run
 from tests.broker.grade.tables import PAGE
 from tests.broker.socket_client import address_of
@@ -18,6 +19,7 @@ from tests.kafka import jars
 from tests.kafka.coordinators import with_coordinators
 from tests.kafka.fixtures import or_skip
 from tests.kafka.real_kafka import RealKafka
+from tests.sweeps import one_in
 
 _BEFORE_KIP_896 = {"produce/format-0-is-accepted", "produce/format-1-is-accepted", "produce/format-1-may-be-compressed"}
 
@@ -30,17 +32,22 @@ def kafka_4(tmp_path: Path) -> Iterator[RealKafka]:
         yield running
 
 
-def _skipped(kafka: RealKafka) -> set[str]:
+def _skipped(kafka: RealKafka, checks: Iterable[Check]) -> set[str]:
     """The checks that do not apply; all others have to pass."""
     with_coordinators(kafka.bootstrap)
-    results = list(run(Target(address_of(kafka.bootstrap), str(kafka.data_dir)), select_checks()))
+    results = list(run(Target(address_of(kafka.bootstrap), str(kafka.data_dir)), checks))
     assert [(each.check.name, each.reason) for each in results if each.outcome in {"failed", "died"}] == []
     return {each.check.name for each in results if each.outcome == "skipped" and "--start" not in each.reason}
 
 
-def test_kafka_3_9_passes_all_checks(real_kafka: RealKafka, kafka_libs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("stage", one_in(2, ["without clients", "clients"]))
+def test_kafka_3_9_passes_all_checks(
+    real_kafka: RealKafka, kafka_libs: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
     monkeypatch.setenv("KAFKA_LIBS", os.fspath(kafka_libs))
-    assert _skipped(real_kafka) == set()
+    checks = [check for check in select_checks() if (check.stage == "clients") == (stage == "clients")]
+    assert len(checks) > 4
+    assert _skipped(real_kafka, checks) == set()
 
 
 @pytest.mark.torture
@@ -48,7 +55,7 @@ def test_kafka_4_passes_all_checks_but_those_of_old_formats(
     kafka_4: RealKafka, kafka_libs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAFKA_LIBS", os.fspath(kafka_libs))
-    assert _skipped(kafka_4) == _BEFORE_KIP_896
+    assert _skipped(kafka_4, select_checks()) == _BEFORE_KIP_896
 
 
 @pytest.mark.torture

@@ -5,8 +5,6 @@ The batches are made byte by byte, so that they can say what no client of today 
 
 import struct
 from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
@@ -92,15 +90,13 @@ class Both(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def both(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
-    running = RealKafka(tmp_path_factory.mktemp("kafka"), kafka_libs)
-    with closing(running) as kafka, Broker(config=KEEPS_RECORDS) as broker:
-        kafka.start()
-        with (
-            SocketClient(address_of(broker.bootstrap_servers)) as ours,
-            SocketClient(address_of(kafka.bootstrap)) as theirs,
-        ):
-            yield Both(Side(ours), Side(theirs))
+def both(real_kafka: RealKafka) -> Iterator[Both]:
+    with (
+        Broker(config=KEEPS_RECORDS) as broker,
+        SocketClient(address_of(broker.bootstrap_servers)) as ours,
+        SocketClient(address_of(real_kafka.bootstrap)) as theirs,
+    ):
+        yield Both(Side(ours), Side(theirs))
 
 
 def one(value: bytes, **fields: Any) -> bytearray:

@@ -39,8 +39,7 @@ from tests.patience import eventually
 _OTHERS: Final = ("3.7.2", "3.8.1", "4.0.1", "4.1.1", "4.2.0", "4.3.1")
 _VERSIONS: Final = [
     jars.VERSION,
-    jars.NEWEST,
-    *(pytest.param(version, marks=pytest.mark.torture) for version in _OTHERS),
+    *(pytest.param(version, marks=pytest.mark.torture) for version in (jars.NEWEST, *_OTHERS)),
 ]
 _OTHERWISE_HERE: Final = {
     "group.consumer.migration.policy": "bidirectional",

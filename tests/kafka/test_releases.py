@@ -14,7 +14,6 @@ from minibroker_protocol.api_keys import ApiKey
 from tests.clients import toolchains
 from tests.kafka import jars, jvm
 from tests.programs import run_to_success
-from tests.sweeps import one_in
 
 _POM: Final = Path(__file__).with_name("releases.xml")
 _PROGRAM: Final = Path(__file__).with_name("Releases.java")
@@ -87,7 +86,13 @@ def _told_by(listener: str) -> dict[str, Table]:
     return tables
 
 
-@pytest.mark.parametrize("name", one_in(3, RELEASES))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.torture if number <= _LAST_WITH_ZOOKEEPER else ())
+        for number, name in enumerate(RELEASES)
+    ],
+)
 def test_a_release_tells_what_its_own_brokers_tell(name: str) -> None:
     theirs = dict(_told_by(_listener_of(name))[name])
     if name == "0.8.2":

@@ -8,18 +8,18 @@ from typing import Final
 from confluent_kafka import Consumer, Producer
 
 from tests.broker.control.http import Control
-from tests.broker.socket_client import Address
 from tests.clients.conftest import CLIENTS
 from tests.clients.contract import Message
 from tests.clients.trace_process import TraceProcess
+from tests.kafka.real_kafka import RealKafka
 from tests.patience import PATIENCE_S
 
 PARTITIONS: Final = 2
 MESSAGES: Final = [Message(b"value %d" % number, partition=number % PARTITIONS) for number in range(40)]
 
 
-def test_clients_work_through_it_and_everything_is_read(kafka_address: Address, tmp_path: Path) -> None:
-    to = f"{kafka_address[0]}:{kafka_address[1]}"
+def test_clients_work_through_it_and_everything_is_read(real_kafka: RealKafka, tmp_path: Path) -> None:
+    to = real_kafka.bootstrap
     with TraceProcess(to, tmp_path) as trace:
         for kind, make in CLIENTS.items():
             client, topic = make(trace.bootstrap), f"orders-{kind}"
@@ -44,8 +44,8 @@ class _ChaosProcess(TraceProcess):
     harmless = re.compile(r"chaos \d+: |request \d+: |not exercised")
 
 
-def test_chaos_in_the_proxy_loses_and_doubles_nothing(kafka_address: Address, tmp_path: Path) -> None:
-    to = f"{kafka_address[0]}:{kafka_address[1]}"
+def test_chaos_in_the_proxy_loses_and_doubles_nothing(real_kafka: RealKafka, tmp_path: Path) -> None:
+    to = real_kafka.bootstrap
     reports = ""
     for seed in range(1, 9):
         topic = f"chaos-{seed}"
@@ -71,8 +71,8 @@ def test_chaos_in_the_proxy_loses_and_doubles_nothing(kafka_address: Address, tm
     assert "; the client " in reports
 
 
-def test_the_page_shows_requests_fields_and_groups(kafka_address: Address, tmp_path: Path) -> None:
-    to = f"{kafka_address[0]}:{kafka_address[1]}"
+def test_the_page_shows_requests_fields_and_groups(real_kafka: RealKafka, tmp_path: Path) -> None:
+    to = real_kafka.bootstrap
     with TraceProcess(to, tmp_path, ["--page", "127.0.0.1:0"]) as trace:
         page = Control(trace.words["page"])
         client = CLIENTS["librdkafka"](trace.bootstrap)

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import pytest
@@ -13,6 +13,8 @@ from minibroker_registry.schema import InvalidSchemaError, Parsed
 _CPU_SECONDS: Final = 3.0
 """What a step may take here: three times the aim, since a busy machine's threads slow each other down."""
 _MEGABYTE: Final = 1_000_000
+_SLOW: Final = {"a union of many records", "oneOf, doubled", "many patterns", "many branches"}
+"""What is much like another case and takes seconds: `make torture` alone runs it."""
 
 Step = Callable[[], object]
 
@@ -26,6 +28,10 @@ def _run(step: Step) -> object:
         result = error
     assert time.thread_time() - begin < _CPU_SECONDS
     return result
+
+
+def _rows(cases: Mapping[str, object]) -> list[Any]:
+    return [pytest.param(name, marks=pytest.mark.torture if name in _SLOW else ()) for name in cases]
 
 
 def _doubled(word: str, end: Any) -> dict[str, Any]:
@@ -113,7 +119,7 @@ _AVRO: Final = {
 }
 
 
-@pytest.mark.parametrize("name", _AVRO)
+@pytest.mark.parametrize("name", _rows(_AVRO))
 def test_an_avro_schema_is_compared_soon(name: str) -> None:
     text = json.dumps(_AVRO[name])
     old, new = avro.parse(text, {}), avro.parse(text.replace("string", "long"), {})
@@ -173,7 +179,7 @@ _JSON: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", _JSON)
+@pytest.mark.parametrize("name", _rows(_JSON))
 def test_a_json_schema_is_compared_and_applied_soon(name: str) -> None:
     text = json.dumps(_JSON[name]).replace('"multipleOf": 1', '"multipleOf": 1e-999999999')
     old = _run(lambda: json_schema.parse(text, {}))

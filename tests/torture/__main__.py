@@ -42,7 +42,7 @@ ROOMS: Final = {
     f"test-{room.replace('_', '-')}": f"tests/{room}"
     for room in (
         *("storage", "protocol", "broker", "pytest_plugin", "command_line_tools", "clients", "docker", "kafka"),
-        *("pipeline", "torture", "chaos"),
+        *("pipeline", "torture", "chaos", "registry"),
     )
 }
 """The parts that run all tests of a room with all their rows, by name."""

@@ -15,7 +15,8 @@ from tests.clients.matrix.runs import Prepared, Run, prepare
 _IN_TORTURE = (
     *("java-1.1.1", "java-2.4.1", "java-3.9.1", "confluent-kafka-1", "spark"),
     *("franz-go-1.6", "kafka-go-0.3", "sarama-1.38", "sarama-1.45", "sarama", "kafkajs-1", "aiokafka-0.7"),
-    *("kafka-python-1.4", "kafka-python-1.4-as-0.8.2", "kafka-python-2.0", "kafka-python-2.2"),
+    *("kafka-python-1.4", "kafka-python-1.4-as-0.8.2", "kafka-python-2.0", "kafka-python-2.2", "kafka-python-3"),
+    *("kcat", "platformatic"),
 )
 """Clients that only `make torture` runs. `make test` has a newer or another one of each language."""
 CLIENTS = [
@@ -73,11 +74,10 @@ def runs(
 
 
 WITH_2_0 = [
-    pytest.param(name, marks=() if name in {"confluent-kafka", "franz-go"} else pytest.mark.torture)
+    pytest.param(name, marks=() if name == "franz-go" else pytest.mark.torture)
     for name in DRIVERS
     if name not in PROGRAMS and name not in NEEDS
 ]
-"""In `make test` two clients that are not of one family."""
 
 
 @pytest.fixture(scope="module")

@@ -25,8 +25,10 @@ SAMPLE: Final = {
 }
 """The classes of the sample, and which of their methods it has; all if none is named."""
 _IN_TORTURE: Final = {
+    "kafka.api.AuthorizerIntegrationTest",
     "kafka.server.ControllerMutationQuotaTest",
     "kafka.server.EdgeCaseRequestTest",
+    "kafka.server.JoinGroupRequestTest",
     "org.apache.kafka.tools.DeleteRecordsCommandTest",
 }
 """The classes that `make test` leaves to `make torture`."""

@@ -33,6 +33,7 @@ def test_the_brokers_cleaner_leaves_the_same_bytes(tmp_path: Path, oldest_format
     check_lives(tmp_path, 0, oldest_format, Life.clean_by_broker)
 
 
+@pytest.mark.torture  # tests/kafka/test_cleaner.py compares the broker's cleaner with Kafka's
 @FORMATS
 def test_kafkas_cleaner_leaves_the_same_records_in_the_same_batches(
     kafka_libs: Path, tmp_path: Path, oldest_format: int

@@ -26,6 +26,7 @@ from tests.patience import PATIENCE_S, eventually
 from tests.pipeline.jobs.lives import CLEANER_OFFSETS
 from tests.sparse_copies import copy_directory
 
+pytestmark = pytest.mark.torture
 TOPICS: Final = ("users", "transfers")
 CONFIG: Final = {
     "cleanup.policy": "compact",
@@ -122,7 +123,6 @@ def test_minibroker_serves_what_is_left_and_goes_on(compacted: Compacted, tmp_pa
         broker.close()
 
 
-@pytest.mark.torture
 def test_kafka_serves_what_is_left_and_its_cleaner_goes_on_from_there(compacted: Compacted) -> None:
     kafka = compacted.kafka
     ours = read_offset_checkpoint(str(compacted.data / CLEANER_OFFSETS))
