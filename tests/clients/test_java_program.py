@@ -179,6 +179,7 @@ def test_a_platform_without_a_program_is_named(java: ClassPath, tmp_path: Path) 
     assert "add minibroker:minibroker-binary:1.1.0:linux-s390x to the dependencies, or set MINIBROKER_BINARY" in error
 
 
+@pytest.mark.torture
 def test_a_program_of_another_version_is_refused(java: ClassPath, tmp_path: Path) -> None:
     program = tmp_path / "older"
     code = "from minibroker.config import version\nversion.__version__ = '0.9.0'\n"

@@ -101,6 +101,7 @@ def test_go(tmp_path: Path) -> None:
     assert output.count("--- PASS") == 8
 
 
+@pytest.mark.torture
 def test_jest(tmp_path: Path) -> None:
     modules = node_folder("docs/test-jest.md", tmp_path)
     output = run([toolchains.tool("node"), str(modules / "jest/bin/jest.js"), "--no-cache", "--runInBand"], tmp_path)

@@ -93,7 +93,7 @@ def test_the_answer_reaches_all_goals(
         assert set(reached(lesson, lab)) == {goal.name for goal in lesson.goals} - WITHOUT_CLIENT - beyond
 
 
-@pytest.mark.parametrize("command", [java, go, node])
+@pytest.mark.parametrize("command", [go, node, pytest.param(java, marks=pytest.mark.torture)])
 def test_the_client_to_begin_with_reads_what_it_has_written(
     tmp_path: Path, command: Callable[[Lesson | None, Path], Sequence[str]]
 ) -> None:

@@ -146,6 +146,7 @@ def test_java(start: Callable[..., Broker], tmp_path: Path, kind: str, version: 
     assert [each.get("value", each) for each in events] == [value.decode() for value in VALUES]
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("version", NEWEST_FIRST)
 def test_java_with_key_stores_in_pkcs12(
     start: Callable[..., Broker], certificates: Certificates, tmp_path: Path, version: str
@@ -186,6 +187,7 @@ def test_java_learns_why_it_is_not_let_in(start: Callable[..., Broker], tmp_path
     assert event["message"].endswith("enabled mechanisms are [PLAIN]")
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("version", NEWEST_FIRST)
 def test_java_stores_credentials_and_makes_tokens_to_log_in_with(
     start: Callable[..., Broker], tmp_path: Path, version: str

@@ -63,7 +63,7 @@ def test_the_requests_of_the_control_plane_run(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "run.json").read_text())["seed"] == 7
 
 
-@pytest.mark.slow
+@pytest.mark.torture
 def test_the_tutorial_finds_keeps_and_mends_its_bug(tmp_path: Path) -> None:
     service, tests, kept, mended = [block.text for block in blocks(_TUTORIAL) if block.language == "python"]
     _, *commands = [block.text for block in blocks(_TUTORIAL) if block.language == "sh"]

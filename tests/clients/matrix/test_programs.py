@@ -11,6 +11,7 @@ import pytest
 from tests.clients.matrix import records, servers
 from tests.clients.matrix.clients import DRIVERS, PROGRAMS
 from tests.clients.matrix.runs import Run, prepare
+from tests.patience import PATIENCE_S
 from tests.sweeps import one_in
 
 
@@ -18,7 +19,7 @@ from tests.sweeps import one_in
 def test_connectors_copy_files_through_a_topic(tmp_path: Path, check: str) -> None:
     prepared = prepare(DRIVERS["connect"])
     with servers.minibroker(tmp_path) as bootstrap:
-        assert Run(prepared, bootstrap, [check]).results() == {check: ""}
+        assert Run(prepared, bootstrap, [check], seconds=int(10 * PATIENCE_S)).results() == {check: ""}
 
 
 def test_what_passes_with_kafka_passed_with_minibroker_when_it_was_recorded() -> None:

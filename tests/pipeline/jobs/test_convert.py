@@ -363,6 +363,7 @@ def test_no_byte_that_has_flipped_goes_unseen(tmp_path: Path, seed: int) -> None
         assert str(partition) in named
 
 
+@pytest.mark.torture
 def test_tasks_run_in_processes_and_in_spark_alike(tmp_path: Path, spark: SparkSession) -> None:
     segments = {base: bytes(build_batch(some(50), base_offset=base)) for base in (0, 50, 100)}
     for topic in ("orders", "users"):

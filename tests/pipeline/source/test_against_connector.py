@@ -11,6 +11,7 @@ from minibroker import Broker
 from tests.kafka.real_kafka import RealKafka
 from tests.patience import PATIENCE_S
 from tests.pipeline.producing import Message, begin, create, produce, produce_in_transaction
+from tests.sweeps import one_in
 
 FORMATS = ["0.9.0", "0.10.2", "3.0"]
 FOREVER = {"retention.ms": "-1", "segment.bytes": "20000"}
@@ -83,7 +84,7 @@ def test_rows_of_the_files_of_apache_kafka_are_those_of_the_connector(
     assert len(rows) == 600 * len(CODECS)
 
 
-@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+@pytest.mark.parametrize("isolation", one_in(2, ["read_committed", "read_uncommitted"]))
 def test_transactions_are_seen_as_the_connector_sees_them(
     spark: SparkSession, broker: Broker, topic: str, isolation: str
 ) -> None:
@@ -91,7 +92,7 @@ def test_transactions_are_seen_as_the_connector_sees_them(
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+@pytest.mark.parametrize("isolation", one_in(2, ["read_committed", "read_uncommitted"]))
 def test_transactions_in_the_files_of_apache_kafka_are_seen_as_well(
     spark: SparkSession, real_kafka: RealKafka, topic: str, isolation: str
 ) -> None:
