@@ -77,6 +77,8 @@ class Chaos:
     ) -> None:
         if (seed is None) == (steps is None):
             raise ChaosError("seed: chaos needs either a seed or steps")
+        if not isinstance(seed, int | None):  # pyright: ignore[reportUnnecessaryIsInstance] - not all callers have types
+            raise ChaosError(f"seed: {seed!r} is not a number such as 7")
         self._services = services
         self.seed = seed
         self.profile = profile

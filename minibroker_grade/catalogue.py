@@ -43,5 +43,6 @@ def select_checks(upto: str | None = None, only: str | None = None) -> list[Chec
     selected = [check for check in checks if only in {check.name, check.stage}]
     if not selected:
         check_names = [check.name for check in checks]
-        raise ValueError(f"--only {only}: there is no such check or stage{suggestion(only, [*check_names, *names])}")
+        hint = suggestion(only, [*check_names, *names]) or "; --list shows all"
+        raise ValueError(f"--only {only}: there is no such check or stage{hint}")
     return selected

@@ -206,7 +206,7 @@ class TopicSource:
         """Return the id and the schema of the latest version of a subject."""
         version = self.state.version(subjects.normalize(subject), _LATEST)
         if version is None:
-            raise LookupError(f"The subject {subject!r} has no schema")
+            raise LookupError(f"The subject {subject!r} has no schema; register one first")
         return version.id, self._formats.parse_version(version, self._state.referenced)
 
     def apply(self, begins_anew: bool, records: Iterable[Record]) -> None:  # noqa: FBT001 - what `read` returns

@@ -162,7 +162,7 @@ class Broker(BlockingOperations):
             RuntimeError: the broker is already running.
         """
         if self.is_running:
-            raise RuntimeError("the broker is running")
+            raise RuntimeError("the broker is running already")
         started: threading.Event = threading.Event()
         failure: list[BaseException] = []
         self._thread = threading.Thread(target=self._run_loop, args=(started, failure), name="minibroker", daemon=True)
@@ -210,7 +210,7 @@ class Broker(BlockingOperations):
 
     async def __aenter__(self) -> AsyncBroker:
         if self._thread is not None:
-            raise RuntimeError("the broker is running")
+            raise RuntimeError("the broker is running already")
         return await self._asynchronous.__aenter__()
 
     async def __aexit__(

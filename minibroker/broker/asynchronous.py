@@ -181,7 +181,7 @@ class AsyncBroker(AsyncOperations):
             RuntimeError: the broker is already running.
         """
         if self._server is not None:
-            raise RuntimeError("the broker is running")
+            raise RuntimeError("the broker is running already")
         options = self._options
         if options.data_dir is None:
             self._data_dir = temporary.make()

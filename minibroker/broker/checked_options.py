@@ -12,7 +12,7 @@ from minibroker.config import BrokerConfig
 from minibroker.config.addresses import check_port_range, parse_address, parse_advertised, parse_guarded_address
 from minibroker.config.keys import refused
 from minibroker.operations.options import DEFAULT_LISTEN, DEFAULT_TIMEOUT, BrokerOptions
-from minibroker.operations.wording import config_text
+from minibroker.operations.wording import config_text, format_count
 from minibroker_chaos.steps import parse_seed
 from minibroker_protocol.lazy_imports import lazy
 
@@ -191,7 +191,8 @@ def _count_brokers(options: BrokerOptions, racks: Sequence[str], default: int) -
         raise ValueError(f"brokers: {brokers} is not at least 1")
     if racks and len(racks) != brokers:
         raise ValueError(
-            f"racks: {', '.join(map(repr, racks))} are not as many as the brokers, of which there are {brokers}"
+            f"racks: {format_count(len(racks), 'rack')} ({', '.join(map(repr, racks))}) for "
+            f"{format_count(brokers, 'broker')}; give one for each"
         )
     return brokers
 

@@ -66,7 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if unknown:
             option = unknown[0].partition("=")[0]
             hint = suggestion(option, [f"--{name.replace('_', '-')}" for name in vars(options)])
-            if option in _OTHER_OPTIONS and hasattr(options, "seed_data"):
+            if not option.startswith("-") and hasattr(options, "seed_data"):
+                hint = f"; did you mean --topic {option}?"
+            elif option in _OTHER_OPTIONS and hasattr(options, "seed_data"):
                 hint = f"; did you mean {_OTHER_OPTIONS[option]}?"
             options.parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
         run: Callable[[argparse.Namespace], int] = options.run

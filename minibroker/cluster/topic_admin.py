@@ -241,6 +241,8 @@ class TopicSpec(NamedTuple):
             ValueError: The text is malformed. The message gives the reason.
         """
         name, _, rest = text.partition(":")
+        if "," in name or " " in name:
+            raise ValueError(f"{text!r}: a name has no commas and no blanks; name each topic apart")
         count, _, settings = rest.partition(":")
         if count and not (count.isascii() and count.isdigit()):
             advice = "; name each topic apart" if " " in text else ""

@@ -34,7 +34,13 @@ def read_document(path: str) -> object:
         OSError: The file cannot be read.
     """
     text = read_text(path)
-    return _parse_yaml(text, path) if path.endswith(_YAML) else parse_json(text, path)
+    if path.endswith(_YAML):
+        return _parse_yaml(text, path)
+    try:
+        return parse_json(text, path)
+    except ValueError as error:
+        advice = "" if path.endswith(".json") else f"; a file of YAML ends in {' or '.join(_YAML)}"
+        raise ValueError(f"{error}{advice}") from None
 
 
 def parse_json(text: str | bytes, source: str) -> object:

@@ -49,6 +49,8 @@ class AsyncConsumerGroup(Handle):
 
     def __init__(self, broker: "AsyncOperations", group_id: str) -> None:
         super().__init__(broker)
+        if not isinstance(group_id, str):  # pyright: ignore[reportUnnecessaryIsInstance] - not all callers have types
+            raise TypeError(f"group: {group_id!r} is not a text such as 'billing'")
         self.group_id = group_id
 
     async def describe(self) -> "GroupDescription":

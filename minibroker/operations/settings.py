@@ -144,7 +144,10 @@ def remove_acls(services: Services, acls: Iterable[acl_types.AclBinding]) -> Non
 
 def _get_authorizer(services: Services) -> Authorizer:
     if services.authorizer is None:
-        raise OperationError("the broker has no authorizer: its configuration lacks authorizer.class.name")
+        raise OperationError(
+            "the broker has no authorizer: its configuration lacks authorizer.class.name, such as "
+            "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+        )
     return services.authorizer
 
 

@@ -104,7 +104,9 @@ def read_plan(item: pytest.Item) -> Plan:
     try:
         plan = Plan(DEFAULT_RUNS) if mark is None else _read_mark(item, *mark.args, **mark.kwargs)
     except TypeError as error:
-        raise ChaosError(f"{_MARK}: {error}") from None
+        # Python's message names the function.
+        reason = str(error).removeprefix("_read_mark() ")
+        raise ChaosError(f"{_MARK} {reason}; it takes runs, profile, only, without, seed, steps") from None
     changes: dict[str, Any] = {}
     if option.kafka_chaos_profile is not None:
         changes["profile"] = option.kafka_chaos_profile

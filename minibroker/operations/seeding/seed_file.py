@@ -171,7 +171,7 @@ def _add_schema(seeds: Seeds, data: object, place: str) -> None:
 
 def _check_fields(data: object, known: Sequence[str], place: str) -> dict[str, Any]:
     if not isinstance(data, Mapping):
-        raise SeedError(f"{place}: {_shorten(data)} has no fields; there are {', '.join(known)}")
+        raise SeedError(f"{place}: {_shorten(data)} is not a mapping of fields; there are {', '.join(known)}")
     fields = {str(name): value for name, value in cast("Mapping[object, Any]", data).items()}
     for name in fields:
         if name not in known:
@@ -241,7 +241,7 @@ def _to_integer(value: Any) -> int:
 
 def _to_configs(value: Any) -> dict[str, str | float | bool]:
     if not isinstance(value, Mapping):
-        raise ValueError(f"{_shorten(value)} has no names with values")  # noqa: TRY004 - as above
+        raise ValueError(f"{_shorten(value)} is not a mapping of keys to values")  # noqa: TRY004 - as above
     return {str(name): _to_config(str(name), config) for name, config in cast("Mapping[object, Any]", value).items()}
 
 

@@ -61,6 +61,7 @@ def write_certificates(
 
     Raises:
         FileExistsError: The directory already has certificates, which clients might trust.
+        NotADirectoryError: It is a file.
         ValueError: A host is invalid, or the password is too short.
     """
     try:
@@ -73,6 +74,8 @@ def write_certificates(
     names = [signing.general_name(host) for host in dict.fromkeys((*_LOOPBACK_HOSTS, *hosts))]
     if os.path.exists(paths.ca):
         raise FileExistsError(17, "there are certificates already, which clients may trust", paths.ca)
+    if os.path.isfile(directory):
+        raise NotADirectoryError(20, "Not a directory", directory)
     os.makedirs(directory, exist_ok=True)
     authority = sign("minibroker CA")
     server = sign("localhost", authority, names)

@@ -371,7 +371,9 @@ def parse_faults(data: object, source: str) -> list[Fault]:
         for name in document:
             if name != "faults":
                 raise FaultError(f"{source}: {name!r} is not known; there is faults, a list")
-        faults = document.get("faults")
+        if not document:
+            raise FaultError(f"{source}: it has no faults; write a list of them")
+        faults = document["faults"]
     if not isinstance(faults, list):
         raise FaultError(f"{source}: faults: {faults!r} is not a list")
     return [
@@ -382,7 +384,7 @@ def parse_faults(data: object, source: str) -> list[Fault]:
 
 def _parse_fault(data: object, source: str) -> Fault:
     if not isinstance(data, Mapping):
-        raise FaultError(f"{source}: {data!r} is not a list of fields with values")
+        raise FaultError(f"{source}: {data!r} is not a mapping of fields, such as api: Produce, drop: after")
     fields = {str(name): value for name, value in cast("Mapping[object, Any]", data).items()}
     try:
         return Fault.from_json(fields)

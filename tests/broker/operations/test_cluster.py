@@ -44,7 +44,7 @@ def test_racks_say_how_many_brokers_there_are(tmp_path: Path) -> None:
         ({"racks": "a,b"}, TypeError, "racks: 'a,b' is a string; give a list, such as"),
         ({"racks": [1]}, TypeError, "racks: 1 is not the name of a rack, or None"),
         ({"rack": "a"}, TypeError, r"no argument 'rack'; write Broker\(racks="),
-        ({"racks": ["a"], "brokers": 2}, ValueError, "racks: 'a' are not as many as the brokers, of which there are 2"),
+        ({"racks": ["a"], "brokers": 2}, ValueError, r"racks: 1 rack \('a'\) for 2 brokers; give one for each"),
     ],
 )
 def test_racks_that_cannot_be_are_refused(options: dict[str, Any], error: type[Exception], words: str) -> None:
@@ -144,7 +144,7 @@ def test_what_there_is_not_is_named() -> None:
     with Broker(topics=["t"]) as broker:
         with pytest.raises(KeyError, match="there is no broker 7; brokers: 1"):
             broker.brokers[7]
-        with pytest.raises(ClusterError, match="there is no node 7"):
+        with pytest.raises(ClusterError, match="there is no broker 7"):
             broker.move_leader("t", 0, 7)
         with pytest.raises(OperationError, match="topic 't' has no partition 1"):
             broker.leader("t", 1)

@@ -56,6 +56,13 @@ def test_an_argument_that_a_method_does_not_take_is_answered_with_those_it_takes
         untyped.group("g").lag("orders")
 
 
+def test_an_error_inside_a_property_is_that_error(running: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    items: Any = []
+    monkeypatch.setattr(Broker, "address", property(lambda _: items.inner))
+    with pytest.raises(AttributeError, match="'list' object has no attribute 'inner'"):
+        _ = running.address
+
+
 def test_a_misspelt_group_is_a_warning_in_python_and_a_log_line_over_http(
     running: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
