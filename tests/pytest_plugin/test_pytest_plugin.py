@@ -244,7 +244,7 @@ def test_it():
     passed(run(tests, all_plugins=True), 1)
 
 
-def test_pytest_does_not_rewrite_the_modules_of_the_broker(run: Run) -> None:
+def test_pytest_does_not_rewrite_the_modules_of_the_broker_nor_load_spark(run: Run) -> None:
     tests = """
 import sys
 
@@ -253,6 +253,7 @@ def test_it(kafka):
     modules = {name: module for name, module in sys.modules.items() if name.startswith("minibroker")}
     rewritten = {name for name, module in modules.items() if "rewrite" in type(module.__spec__.loader).__module__}
     assert "minibroker.server.handlers.produce" in modules
+    assert "pyspark" not in sys.modules
     assert rewritten <= {"minibroker", "minibroker.pytest_plugin"}
     assert "rewrite" in type(sys.modules[__name__].__spec__.loader).__module__
 """
@@ -301,6 +302,7 @@ def test_a_failure_shows_the_line_of_the_test_and_none_of_the_brokers(run: Run) 
         assert not re.search(r"^(?!test_it).*\.py:\d+: ", summary, re.MULTILINE), result.stdout
 
 
+@pytest.mark.torture  # as above
 def test_the_same_holds_on_the_tests_own_loop(run: Run) -> None:
     result = run(
         "import asyncio\n"

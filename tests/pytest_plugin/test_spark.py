@@ -28,7 +28,3 @@ def test_it(kafka_spark):
     assert result.returncode == 1
     assert "the fixture `kafka_spark`: the package pyspark" in result.stdout
     assert f"is missing: {format_pip_command('spark')}" in result.stdout
-
-
-def test_no_spark_is_loaded_without_the_fixture(run: Run) -> None:
-    assert run("import sys\n\ndef test_it(kafka):\n    assert 'pyspark' not in sys.modules\n").returncode == 0

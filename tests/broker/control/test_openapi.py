@@ -1,5 +1,6 @@
 """The OpenAPI document of the control plane matches the Python API and the documentation."""
 
+import functools
 import inspect
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ def operations() -> set[str]:
     return methods
 
 
+@functools.cache
 def documented() -> dict[str, Any]:
     return make_app(None).openapi()
 
