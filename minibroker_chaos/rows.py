@@ -295,6 +295,7 @@ ROWS: Final[tuple[Row, ...]] = (
         act=_refuse("NOT_ENOUGH_REPLICAS", _has_acks_all),
         weight=0.3,
         brokers=2,
+        evidence="provoked on Kafka",
     ),
     Row(
         name="too-few-replicas-after-append",
@@ -331,6 +332,7 @@ ROWS: Final[tuple[Row, ...]] = (
         apis=frozenset({"Produce"}),
         act=_fault(_has_no_acks, disconnect="before"),
         weight=0.3,
+        evidence="provoked on Kafka",
     ),
     Row(
         name="verification-refused",
@@ -382,6 +384,7 @@ ROWS: Final[tuple[Row, ...]] = (
         brokers=2,
         parameters={"requests": (1, 8)},
         milder="too-few-replicas",
+        evidence="provoked on Kafka",
     ),
     Row(
         name="unreplicated-records-lost",
@@ -421,6 +424,7 @@ ROWS: Final[tuple[Row, ...]] = (
         brokers=2,
         parameters={"to": (0, 1)},
         milder="not-leader",
+        evidence="provoked on Kafka",
     ),
     Row(
         name="broker-bounced",
@@ -435,6 +439,7 @@ ROWS: Final[tuple[Row, ...]] = (
         brokers=3,
         parameters={"to": (0, 2), "requests": (2, 10)},
         milder="leader-moved",
+        evidence="provoked on Kafka",
     ),
     Row(
         name="duplicate-recognized",
@@ -442,6 +447,7 @@ ROWS: Final[tuple[Row, ...]] = (
         text="A retry of one of the last five batches gets the old offset.",
         mechanism="ProducerStateEntry.findDuplicateBatch",
         kept="One copy.",
+        evidence="provoked on Kafka",
     ),
     Row(
         name="empty-fetch",
@@ -471,6 +477,7 @@ ROWS: Final[tuple[Row, ...]] = (
         text="The first batch begins below the offset that was asked for.",
         mechanism="LocalLog.read: batches are sent whole",
         kept="Offsets rise.",
+        evidence="provoked on Kafka",
     ),
     Row(
         name="fetch-session-gone",
@@ -482,6 +489,7 @@ ROWS: Final[tuple[Row, ...]] = (
         apis=frozenset({"Fetch"}),
         act=_fault(_is_in_session, error="FETCH_SESSION_ID_NOT_FOUND"),
         weight=0.2,
+        evidence="provoked on Kafka",
     ),
     Row(
         name="leader-epoch-unknown",
@@ -494,6 +502,7 @@ ROWS: Final[tuple[Row, ...]] = (
         act=_refuse("UNKNOWN_LEADER_EPOCH", _knows_epoch),
         weight=0.2,
         brokers=2,
+        evidence="provoked on Kafka",
     ),
     Row(
         name="offset-gaps",
@@ -501,6 +510,7 @@ ROWS: Final[tuple[Row, ...]] = (
         text="The next offset is not the last one plus 1: markers, aborted and compacted records take offsets.",
         mechanism="Control batches, LogCleaner",
         kept="Offsets rise.",
+        evidence="provoked on Kafka",
     ),
     Row(
         name="fetch-connection-closed",
@@ -561,6 +571,7 @@ ROWS: Final[tuple[Row, ...]] = (
         apis=_COMMITS,
         act=_fault(disconnect="after"),
         weight=0.3,
+        evidence="provoked on Kafka",
     ),
     Row(
         name="commit-failed-but-applied",
@@ -655,6 +666,7 @@ ROWS: Final[tuple[Row, ...]] = (
         apis=_PROGRESS,
         act=_rebalance,
         weight=0.3,
+        evidence="provoked on Kafka",
     ),
     Row(
         name="member-removed",
@@ -667,6 +679,7 @@ ROWS: Final[tuple[Row, ...]] = (
         act=_remove_member,
         weight=0.2,
         milder="rebalance",
+        evidence="provoked on Kafka",
     ),
     Row(
         name="member-stalled",
@@ -687,6 +700,7 @@ ROWS: Final[tuple[Row, ...]] = (
         text="A commit of partitions that the member does not own, or without a member, is accepted.",
         mechanism="ClassicGroup.validateOffsetCommit checks only group, member and generation",
         kept="Commits of other generations are refused.",
+        evidence="provoked on Kafka",
     ),
     Row(
         name="commit-while-rebalancing",
@@ -694,6 +708,7 @@ ROWS: Final[tuple[Row, ...]] = (
         text="A commit is accepted while members are joining, and refused from the new generation on.",
         mechanism="ClassicGroup.validateOffsetCommit",
         kept="No commit of an old generation after the new one has begun.",
+        evidence="provoked on Kafka",
     ),
     Row(
         name="acknowledgement-answer-lost",
@@ -725,6 +740,7 @@ ROWS: Final[tuple[Row, ...]] = (
         weight=1,
         brokers=2,
         parameters={"partition": (0, 3)},
+        evidence="provoked on Kafka",
     ),
     Row(
         name="old-metadata",
