@@ -156,7 +156,7 @@ def commit_while_rebalancing(address: Address) -> None:
     world.begin_join("b", world.new_id("b"))
     while world.heartbeat("a", member_id, 1) == 0:
         pass
-    fields = {"member_id": member_id, "generation_id_or_member_epoch": 1}
+    fields: dict[str, Any] = {"member_id": member_id, "generation_id_or_member_epoch": 1}
     with SocketClient(address) as client:
         client.ask(commit_request({(topic, 0): 7}, world.group_id, **fields), _COMMIT)
         assert _committed(client, topic) == 7
