@@ -56,7 +56,8 @@ class Application:
         self._apply_faults = apply_faults
         self._registry = registry
         self._own_host = own_host
-        self._credentials = () if token is None else _credentials(token)
+        secret = (token or "").encode()
+        self._credentials = () if token is None else (b"Bearer " + secret, b"Basic " + base64.b64encode(secret))
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: _Receive, send: _Send) -> None:
         """Answer a request."""
@@ -126,11 +127,6 @@ class Application:
             return self._registry.run(run)
         except (InvalidSchemaError, TooMuchWorkError) as error:  # A format has refused a schema or a comparison.
             raise errors.RegistryError(errors.INVALID_SCHEMA, f"Invalid schema, details: {error}") from None
-
-
-def _credentials(token: str) -> tuple[bytes, ...]:
-    """Return the values of the header Authorization that are accepted."""
-    return f"Bearer {token}".encode(), b"Basic " + base64.b64encode(token.encode())
 
 
 async def _read_body(receive: _Receive) -> bytes:

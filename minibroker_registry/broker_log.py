@@ -123,22 +123,11 @@ class BrokerLog(LocalLog):
         super().append(new)
 
 
-class BrokerRegistry(Registry):
-    """The registry of a broker. Its HTTP server and the broker's operations share it.
-
-    Attributes:
-        log: The topic.
-    """
-
-    def __init__(self, services: Services, loop: asyncio.AbstractEventLoop) -> None:
-        self.log = BrokerLog(services, loop)
-        super().__init__(self.log, services.core.config.text("minibroker.registry.compatibility.level"))
-
-
-def registry_of(services: Services, loop: asyncio.AbstractEventLoop) -> BrokerRegistry:
+def registry_of(services: Services, loop: asyncio.AbstractEventLoop) -> Registry:
     """Return the registry of a broker that runs on `loop`. The first call creates it. Any thread may call this."""
     with _creating:
         if services.registry is None:
-            services.registry = BrokerRegistry(services, loop)
-        registry: BrokerRegistry = services.registry
+            level = services.core.config.text("minibroker.registry.compatibility.level")
+            services.registry = Registry(BrokerLog(services, loop), level)
+        registry: Registry = services.registry
     return registry

@@ -14,7 +14,7 @@ from minibroker_container import health
 from minibroker_protocol.internal_topics import SCHEMAS_TOPIC
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_registry.client_log import ClientLog
-from minibroker_registry.compatibility import LEVELS
+from minibroker_registry.formats import LEVELS
 from minibroker_registry.server import RegistryServer
 from minibroker_storage.installation_hints import missing
 from minibroker_tools.failures import ToolError

@@ -1,13 +1,17 @@
-"""The schema formats. Their modules are loaded with the first schema of the format, since they need large packages."""
+"""The schema formats, and the compatibility of schemas in the levels of Confluent's registry.
+
+The modules of formats are loaded with the first schema of the format, since they need large packages.
+"""
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from minibroker_registry import subjects
 from minibroker_registry.errors import INVALID_SCHEMA, RegistryError
-from minibroker_registry.records import Version
-from minibroker_registry.schema import InvalidSchemaError, Parse, Parsed, Reference
+from minibroker_registry.records import Config, Content, Metadata, Version
+from minibroker_registry.schema import InvalidSchemaError, Parsed, Reference
 
 _MODULES: Final = {"JSON": "json_schema", "PROTOBUF": "protobuf", "AVRO": "avro"}
 KINDS: Final = tuple(_MODULES)
@@ -45,8 +49,8 @@ class Formats:
         key = (kind, text, tuple(references.items()), is_new)
         parsed = self._parsed.get(key)
         if parsed is None:
-            parse: Parse = importlib.import_module(f"{__package__}.{module}").parse
-            parsed = parse(text, references, is_new=is_new)
+            parsed = importlib.import_module(f"{__package__}.{module}").parse(text, references, is_new=is_new)
+            assert isinstance(parsed, Parsed)
             self._keep(key, parsed)
             self._keep((kind, parsed.canonical, key[2], False), parsed)
         return parsed
@@ -119,3 +123,63 @@ def invalid_schema(kind: str, text: str, references: tuple[Reference, ...], erro
     return RegistryError(
         INVALID_SCHEMA, f"Invalid schema {quoted} with refs [{names}] of type {kind}, details: {error}"
     )
+
+
+LEVELS: Final = ("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE")
+_MAX_OLD_CHARACTERS: Final = 10_240
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A parsed schema that may not be registered yet."""
+
+    parsed: Parsed
+    content: Content
+
+
+def compare(draft: Draft, versions: Sequence[Version], config: Config, parse: Callable[[Version], Parsed]) -> list[str]:
+    """Return why a schema cannot follow the versions of a subject, in Confluent's words, or an empty list.
+
+    Args:
+        draft: The schema.
+        versions: The versions of the subject, in their order.
+        config: The configuration that applies to the subject.
+        parse: Returns the parsed schema of a version.
+    """
+    level: str = config["compatibilityLevel"]
+    if level == "NONE":
+        return []
+    group = config.get("compatibilityGroup")
+    if group is not None:
+        wanted = _property(draft.content.metadata, group)
+        versions = [version for version in versions if _property(version.content.metadata, group) == wanted]
+    lenient = config.get("compatibilityPolicy") == "LENIENT"
+    for version in reversed(versions if level.endswith("_TRANSITIVE") else versions[-1:]):
+        if draft.content.kind == version.content.kind:
+            reasons = _compare_both(draft.parsed, parse(version), level, lenient=lenient)
+        else:
+            reasons = ["Incompatible because of different schema type"]
+        if reasons:
+            text = version.content.text[:_MAX_OLD_CHARACTERS]
+            old = (f"{{oldSchemaVersion: {version.version}}}", f"{{oldSchema: '{text}'}}")
+            return [*reasons, *old, f"{{validateFields: 'false', compatibility: '{level}'}}"]
+    return []
+
+
+def _compare_both(new: Parsed, old: Parsed, level: str, *, lenient: bool) -> list[str]:
+    reasons: list[str] = []
+    if not level.startswith("BACKWARD"):
+        reasons += _name_roles(old.incompatibilities(new, lenient=lenient), "old", "new")
+    if not level.startswith("FORWARD"):
+        reasons += _name_roles(new.incompatibilities(old, lenient=lenient), "new", "old")
+    return reasons
+
+
+def _name_roles(messages: Iterable[str], reader: str, writer: str) -> list[str]:
+    """Return messages of a format, in which `%s` stands for the reader's schema, and then for the writer's."""
+    return [message.replace("%s", reader, 1).replace("%s", writer, 1) for message in messages]
+
+
+def _property(metadata: Metadata | None, name: str) -> str | None:
+    value: str | None = (metadata or {}).get("properties", {}).get(name)
+    return value

@@ -18,7 +18,7 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import specification_with
 
 from minibroker_registry.json_differences import is_multiple
-from minibroker_registry.json_documents import DRAFT_4, DRAFT_6, DRAFT_7, DRAFT_2019, DRAFT_2020, Documents
+from minibroker_registry.json_nodes import DRAFT_4, DRAFT_6, DRAFT_7, DRAFT_2019, DRAFT_2020, Documents
 from minibroker_registry.json_patterns import is_found
 from minibroker_registry.json_text import Json
 from minibroker_registry.schema import Deadline

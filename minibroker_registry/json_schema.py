@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_registry.json_differences import differences
-from minibroker_registry.json_documents import Documents, draft_of, with_definitions
-from minibroker_registry.json_nodes import Loader
+from minibroker_registry.json_nodes import Documents, Loader, draft_of, with_definitions
 from minibroker_registry.json_text import big_decimal, dump, load, refuse_constant
 from minibroker_registry.schema import InvalidSchemaError, Parsed, TooMuchWorkError
 
@@ -16,7 +15,7 @@ with lazy:
 
 
 def parse(text: str, references: Mapping[str, str], *, is_new: bool = True) -> "JsonSchema":
-    """Parse a schema (see `schema.Parse`). The drafts that have no rules here count as draft 7, as in Confluent."""
+    """Parse a schema (see `schema`). The drafts that have no rules here count as draft 7, as in Confluent."""
     return JsonSchema(text, references, is_new=is_new)
 
 

@@ -1,5 +1,6 @@
 """JSON text, read and printed as Confluent's registry does with Jackson."""
 
+import hashlib
 import json
 import math
 import re
@@ -90,6 +91,25 @@ def dump(value: Json, print_number: Callable[[Decimal], str], *, sort_keys: bool
 def big_decimal(number: Decimal) -> str:
     """Return a number as Java's BigDecimal prints it, with the digits that were written."""
     return str(number or number.copy_abs())
+
+
+def digest_of(value: Json, known: dict[int, bytes]) -> bytes:
+    """Return a digest of a JSON value, which is equal for values that differ in the order of keys only.
+
+    Args:
+        value: The value.
+        known: The digests of arrays and objects by identity, which is filled.
+    """
+    if not isinstance(value, dict | list):
+        return dump(value, big_decimal).encode()
+    if id(value) not in known:
+        if isinstance(value, dict):
+            pieces = [piece for key in sorted(value) for piece in (key.encode(), digest_of(value[key], known))]
+        else:
+            pieces = [digest_of(element, known) for element in value]
+        sizes = ",".join(str(len(piece)) for piece in pieces)
+        known[id(value)] = hashlib.sha256(f"{type(value).__name__} {sizes} ".encode() + b"".join(pieces)).digest()
+    return known[id(value)]
 
 
 def java_double(number: Decimal | float) -> str:

@@ -18,13 +18,10 @@ from google.protobuf.message import Message as ProtobufMessage
 from minibroker_protocol.errors import DecodeError as VarintError
 from minibroker_protocol.records.varint import decode_varint, encode_varint
 from minibroker_registry.protobuf_compatibility import find_incompatibilities
-from minibroker_registry.protobuf_descriptor_reader import read_descriptor
-from minibroker_registry.protobuf_descriptors import build_descriptor, build_pool
-from minibroker_registry.protobuf_elements import Element, File, join_name
+from minibroker_registry.protobuf_descriptors import build_descriptor, build_pool, read_descriptor
+from minibroker_registry.protobuf_elements import Element, File, file_text, join_name
 from minibroker_registry.protobuf_names import Names, normalize
-from minibroker_registry.protobuf_printer import file_text
-from minibroker_registry.protobuf_text import parse_file
-from minibroker_registry.protobuf_tokens import MAX_TEXT_CHARACTERS
+from minibroker_registry.protobuf_text import MAX_TEXT_CHARACTERS, parse_file
 from minibroker_registry.schema import InvalidSchemaError, Parsed
 
 _GOOGLE: Final = {

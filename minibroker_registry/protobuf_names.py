@@ -21,7 +21,7 @@ from minibroker_registry.protobuf_elements import (
     join_name,
     map_types,
 )
-from minibroker_registry.protobuf_tokens import MAX_NAME_CHARACTERS
+from minibroker_registry.protobuf_text import MAX_NAME_CHARACTERS
 from minibroker_registry.schema import InvalidSchemaError
 
 SCALARS: Final = frozenset(

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, TypeVar
 
-from minibroker_registry import compatibility, errors, records, subjects
-from minibroker_registry.formats import Formats, invalid_schema, resolve_references
-from minibroker_registry.records import Config, Content, Metadata, Record, Version
+from minibroker_registry import errors, formats, records, subjects
+from minibroker_registry.formats import Draft, Formats, invalid_schema, resolve_references
+from minibroker_registry.records import Config, Metadata, Record, Version
 from minibroker_registry.schema import InvalidSchemaError, Parsed, Reference
 from minibroker_registry.state import State
 
@@ -58,14 +58,6 @@ class NewSchema:
     version: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Draft:
-    """A parsed schema that may not be registered yet."""
-
-    parsed: Parsed
-    content: Content
-
-
 class Registry:
     """A schema registry on a topic.
 
@@ -76,11 +68,12 @@ class Registry:
         default_level: The compatibility level while none is configured.
 
     Attributes:
+        log: The topic.
         state: The state as of the latest `sync`.
     """
 
     def __init__(self, log: SchemaLog, default_level: str = "BACKWARD") -> None:
-        self._log = log
+        self.log = log
         self._default_level = default_level
         self._formats = Formats()
         self._lock = threading.Lock()
@@ -102,20 +95,15 @@ class Registry:
 
     def sync(self) -> None:
         """Read the topic to its end."""
-        is_new, read = self._log.read()
+        is_new, read = self.log.read()
         if is_new:
             self.state = State(self.state.greatest_ids)
         for record in read:
             self.state.apply(record)
 
     def _write(self, *new: Record) -> None:
-        self._log.append(new)
+        self.log.append(new)
         self.sync()
-
-    @property
-    def cluster_id(self) -> str:
-        """The id of the Kafka cluster."""
-        return self._log.cluster_id
 
     # Schemas
 
@@ -146,7 +134,7 @@ class Registry:
                 return version
             if new.version > 0 and new.version != number:
                 raise errors.RegistryError(errors.INVALID_SCHEMA, "Version is not one more than previous version")
-            reasons = self._compare(draft, self.state.versions(subject), config)
+            reasons = formats.compare(draft, self.state.versions(subject), config, self.parsed)
             if reasons:
                 details = f'for subject "{subject}", details: [{", ".join(reasons)}]'
                 raise errors.RegistryError(
@@ -179,7 +167,7 @@ class Registry:
     def _next_version(self, subject: str) -> int:
         return max((version.version for version in self.state.versions(subject, with_deleted=True)), default=0) + 1
 
-    def _choose_id(self, subject: str, new: NewSchema, draft: _Draft) -> int:
+    def _choose_id(self, subject: str, new: NewSchema, draft: Draft) -> int:
         context = subjects.split(subject)[0]
         if new.id is None:
             return self.state.id_of(context, draft.content.guid) or self.state.greatest_ids[context] + 1
@@ -239,7 +227,7 @@ class Registry:
         config = self.config_in_scope(subject)
         draft = self._draft(subject, new, normalize=normalize, is_new=True)
         versions = [version] if version is not None else self.state.versions(subject) if number is None else []
-        return self._compare(draft, versions, config)
+        return formats.compare(draft, versions, config, self.parsed)
 
     def parsed(self, version: Version) -> Parsed:
         """Return the parsed schema of a version.
@@ -253,7 +241,7 @@ class Registry:
         except InvalidSchemaError as error:
             raise invalid_schema(content.kind, content.text, content.references, error) from None
 
-    def _draft(self, subject: str, new: NewSchema, *, normalize: bool, is_new: bool) -> _Draft:
+    def _draft(self, subject: str, new: NewSchema, *, normalize: bool, is_new: bool) -> Draft:
         """Parse a client's schema."""
         config = self.config_in_scope(subject)
         references = tuple(self._pin(subject, reference) for reference in new.references)
@@ -267,7 +255,7 @@ class Registry:
         if (normalize or config.get("normalize") is True) and self.mode_in_scope(subject) != "IMPORT":
             text = parsed.normalized
             references = tuple(sorted(dict.fromkeys(references), key=lambda item: (item.subject, item.version)))
-        return _Draft(parsed, records.make_content(new.kind, text, references, new.metadata))
+        return Draft(parsed, records.make_content(new.kind, text, references, new.metadata))
 
     def _pin(self, parent: str, reference: Reference) -> Reference:
         """Return a reference to the latest version as one to its number."""
@@ -277,7 +265,7 @@ class Registry:
         return reference if version is None else replace(reference, version=version.version)
 
     def _find(
-        self, subject: str, draft: _Draft, *, with_deleted: bool = False, only_latest: bool = False
+        self, subject: str, draft: Draft, *, with_deleted: bool = False, only_latest: bool = False
     ) -> Version | None:
         """Return the newest version of a subject with this content, or None."""
         content = draft.content
@@ -297,8 +285,8 @@ class Registry:
         return None
 
     def _with_metadata(
-        self, subject: str, draft: _Draft, config: Config, number: int = 0, *, sets_number: bool = False
-    ) -> _Draft:
+        self, subject: str, draft: Draft, config: Config, number: int = 0, *, sets_number: bool = False
+    ) -> Draft:
         """Return a draft with the metadata that configuration and the latest version add.
 
         The metadata has the number of a new version if the client gives one, or if it has one already.
@@ -312,9 +300,6 @@ class Registry:
         if number and (sets_number or records.CONFLUENT_VERSION in (metadata or {}).get("properties", {})):
             metadata = records.merge_metadata(metadata, {"properties": {records.CONFLUENT_VERSION: str(number)}})
         return replace(draft, content=records.make_content(content.kind, content.text, content.references, metadata))
-
-    def _compare(self, draft: _Draft, versions: Sequence[Version], config: Config) -> list[str]:
-        return compatibility.compare(draft.parsed, draft.content, versions, config, self.parsed)
 
     # Deletions
 

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar, cast
 
 from minibroker.config.version import __version__
 from minibroker_registry import errors, formats, records, subjects
-from minibroker_registry.compatibility import LEVELS
+from minibroker_registry.formats import LEVELS
 from minibroker_registry.records import Version
 from minibroker_registry.registry import LATEST, MODES, NewSchema, Registry
 from minibroker_registry.schema import InvalidSchemaError
@@ -363,7 +363,7 @@ def _list_contexts(request: Request) -> object:
 
 
 def _get_cluster_id(request: Request) -> object:
-    clusters = {"kafka-cluster": request.registry.cluster_id, "schema-registry-cluster": "schema-registry"}
+    clusters = {"kafka-cluster": request.registry.log.cluster_id, "schema-registry-cluster": "schema-registry"}
     return {"scope": {"path": [], "clusters": clusters}}
 
 

@@ -1,6 +1,7 @@
 """What the registry expects of a schema format.
 
-Each format has a module with a function `parse(text, references, *, is_new=True)`, which returns a `Parsed`.
+Each format has a module with a function `parse(text, references, *, is_new=True)`, which returns a `Parsed`, or raises
+InvalidSchemaError if the text is not valid or a reference is missing.
 
 The argument `references` maps the name of each reference to its text. A name is the full name in Avro, the URI of
 `$ref` in JSON Schema, and the import path in Protobuf. References of references are included, dependencies first.
@@ -11,9 +12,8 @@ default of the wrong type, are accepted then.
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 CPU_SECONDS: Final = 0.5
 """The CPU time for reading a schema, or for comparing two."""
@@ -116,15 +116,3 @@ class Parsed(ABC):
         Raises:
             ValueError: the value does not fit the schema. The message names the field and the value.
         """
-
-
-class Parse(Protocol):
-    """The function `parse` of a format's module."""
-
-    def __call__(self, text: str, references: Mapping[str, str], *, is_new: bool = True) -> Parsed:
-        """Parse a schema.
-
-        Raises:
-            InvalidSchemaError: the text is not a valid schema, or a reference is missing.
-        """
-        ...

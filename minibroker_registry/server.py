@@ -75,6 +75,7 @@ class RegistryServer(HttpServer):
 
     def _share_registry(self, services: Services, loop: asyncio.AbstractEventLoop) -> registry.Registry:
         shared = broker_log.registry_of(services, loop)
+        assert isinstance(shared.log, broker_log.BrokerLog)
         self._broker_log = shared.log
         return shared
 

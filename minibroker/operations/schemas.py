@@ -15,7 +15,7 @@ from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.steps import collect
 
 with lazy:
-    from minibroker_registry import broker_log, compatibility
+    from minibroker_registry import broker_log, formats
     from minibroker_registry import errors as registry_errors
     from minibroker_registry import registry as registry_registry
     from minibroker_registry import values as registry_values
@@ -71,8 +71,8 @@ def latest(registry: "Registry", subject: str) -> SchemaVersion:
 
 def set_level(registry: "Registry", subject: str, level: str) -> None:
     """Set the compatibility level of a subject, or of all."""
-    if level.upper() not in compatibility.LEVELS:
-        raise OperationError(f"level: {level!r} is not one of {', '.join(compatibility.LEVELS)}")
+    if level.upper() not in formats.LEVELS:
+        raise OperationError(f"level: {level!r} is not one of {', '.join(formats.LEVELS)}")
     registry.update_config(subject, {"compatibilityLevel": level.upper()})
 
 

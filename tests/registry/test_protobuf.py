@@ -12,7 +12,7 @@ import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from minibroker_registry.protobuf import ProtobufSchema, parse
-from minibroker_registry.protobuf_tokens import MAX_TOKENS
+from minibroker_registry.protobuf_text import MAX_TOKENS
 from minibroker_registry.schema import InvalidSchemaError
 from tests.sweeps import one_in
 
