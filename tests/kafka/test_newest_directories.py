@@ -20,7 +20,6 @@ from tests.kafka.real_kafka import RealKafka
 from tests.kafka.share_group_scripts import ACCEPT, REJECT, RELEASE
 from tests.kafka.share_group_world import ShareWorld
 from tests.kafka.streams_group_world import StreamsWorld
-from tests.sweeps import one_in
 
 _PLACE: Final = ("t", 0)
 _STATES: Final = "share.coordinator.state.topic"
@@ -110,7 +109,8 @@ class Scene:
             assert "'committed_offset': 7" in repr(app.transcript[-1])
 
 
-@pytest.mark.parametrize("end", one_in(2, ["killed", "stopped"]))
+@pytest.mark.torture
+@pytest.mark.parametrize("end", ["killed", "stopped"])
 def test_groups_go_from_kafka_to_us_and_back(kafka: RealKafka, ours: BrokerProcess, end: str) -> None:
     kafka.start()
     address = with_coordinators(kafka.bootstrap)

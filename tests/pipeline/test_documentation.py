@@ -122,7 +122,13 @@ def run_all(page: str, namespace: dict[str, Any], translate: Callable[[str], str
         assert namespace["query"].awaitTermination(60)  # This raises the stream's error.
 
 
-@pytest.mark.parametrize("page", ["docs/spark-source.md", "docs/spark-jobs.md", "docs/spark-example.md"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param("docs/spark-source.md", marks=pytest.mark.torture),  # the tests of `source` run much the same
+        *("docs/spark-jobs.md", "docs/spark-example.md"),
+    ],
+)
 def test_pages_on_log_files(page: str, spark: SparkSession, here: Callable[[str], str], tmp_path: Path) -> None:
     run_all(page, {"spark": spark, "data_dir": str(tmp_path / "written")}, here)
     spark.sql("DROP TABLE IF EXISTS orders")

@@ -1,7 +1,8 @@
-"""A sample of `make torture`: a stream to Parquet that is restarted while its broker is killed."""
+"""A sample of the part `streams`: a stream to Parquet that is restarted while its broker is killed."""
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.torture.stream_campaign import StreamCampaign
@@ -11,6 +12,7 @@ ROUNDS = 2
 SEED = 1
 
 
+@pytest.mark.torture
 def test_parquet_holds_each_record_once_whoever_is_restarted(spark: SparkSession, tmp_path: Path) -> None:
     campaign = StreamCampaign(tmp_path, SEED, lambda errand: StreamInSession(spark, errand))
     counts = campaign.run(ROUNDS)

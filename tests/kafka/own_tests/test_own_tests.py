@@ -11,27 +11,23 @@ from tests.kafka.own_tests import applicability
 from tests.kafka.own_tests.campaign import NEWEST
 from tests.kafka.own_tests.releases import RELEASES
 from tests.kafka.own_tests.runs import Jvm, fork_server
+from tests.sweeps import one_in
 
 SAMPLE: Final = {
+    "kafka.server.CreateTopicsRequestTest": (),
     "kafka.api.AuthorizerIntegrationTest": ("testAuthorizationWithTopicExisting",),
     "kafka.api.GroupCoordinatorIntegrationTest": (
         "testCoordinatorFailoverAfterCompactingPartitionWithUpgradedConsumerGroup",
     ),
     "kafka.server.ControllerMutationQuotaTest": ("testSetUnsetQuota", "testPermissiveCreateTopicsRequest"),
-    "kafka.server.CreateTopicsRequestTest": (),
     "kafka.server.EdgeCaseRequestTest": (),
     "kafka.server.JoinGroupRequestTest": (),
     "org.apache.kafka.tools.DeleteRecordsCommandTest": (),
 }
-"""The classes of the sample, and which of their methods it has; all if none is named."""
-_IN_TORTURE: Final = {
-    "kafka.api.AuthorizerIntegrationTest",
-    "kafka.server.ControllerMutationQuotaTest",
-    "kafka.server.EdgeCaseRequestTest",
-    "kafka.server.JoinGroupRequestTest",
-    "org.apache.kafka.tools.DeleteRecordsCommandTest",
-}
-"""The classes that `make test` leaves to `make torture`."""
+"""The classes of the sample, and which of their methods it has; all if none is named.
+
+The first is quick, and the only one in `make test`. It also warms up the JVM for those with short time limits.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +40,7 @@ def own_tests_jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jvm]:
         yield running
 
 
-@pytest.mark.parametrize(
-    "class_name", [pytest.param(name, marks=pytest.mark.torture if name in _IN_TORTURE else ()) for name in SAMPLE]
-)
+@pytest.mark.parametrize("class_name", one_in(len(SAMPLE), SAMPLE))
 def test_minibroker_passes_a_class_of_kafkas_own_tests(own_tests_jvm: Jvm, class_name: str) -> None:
     results = list(own_tests_jvm.run(class_name, SAMPLE[class_name]))
     assert any(result.outcome == "passed" for result in results)

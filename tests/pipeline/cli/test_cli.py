@@ -116,6 +116,7 @@ def test_an_export_of_a_damaged_log_says_where_and_what_to_do(
     assert "permissive" in line
 
 
+@pytest.mark.torture
 def test_jobs_run_as_tasks_of_spark(directory: Path, capsys: pytest.CaptureFixture[str], spark: SparkSession) -> None:
     assert main(["verify", str(directory), "--master", "local[2]"]) == 0
     assert "5 records" in capsys.readouterr().out

@@ -121,6 +121,7 @@ def test_records_of_an_open_transaction_wait_until_it_is_committed(
     assert values() == once(0, 5)
 
 
+@pytest.mark.torture
 def test_a_stream_of_parsed_records_goes_back_to_a_topic(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:

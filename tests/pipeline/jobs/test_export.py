@@ -43,6 +43,7 @@ def test_records_are_in_folders_of_topics_and_days(directory: str, tmp_path: Pat
         export(spark, [directory], str(tmp_path / "out"))
 
 
+@pytest.mark.torture
 def test_json_becomes_columns_and_what_is_none_is_kept(directory: str, tmp_path: Path, spark: SparkSession) -> None:
     settings = ExportSettings(payload=Payload("json", "id BIGINT", "permissive"), headers=False)
     export(spark, [directory], str(tmp_path / "out"), settings)
@@ -54,6 +55,7 @@ def test_json_becomes_columns_and_what_is_none_is_kept(directory: str, tmp_path:
     assert [bytes(row.corrupt) for row in rows.where("topic = 'old'").collect()] == [b"{"]
 
 
+@pytest.mark.torture
 def test_topics_can_be_chosen(directory: str, tmp_path: Path, spark: SparkSession) -> None:
     export(spark, [directory], str(tmp_path / "out"), ExportSettings(topics=("old",)))
     assert [row.topic for row in spark.read.parquet(str(tmp_path / "out")).collect()] == ["old"]

@@ -87,7 +87,7 @@ def kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         kafka.close()
 
 
-@pytest.mark.parametrize("topic", one_in(2, [*CODECS, "again"]))
+@pytest.mark.parametrize("topic", one_in(5, [*CODECS, "again"]))
 def test_kafkas_dump_tool_finds_nothing_wrong(oracle: Oracle, kafka: RealKafka, topic: str) -> None:
     partition = kafka.data_dir / f"{topic}-0"
     check_directory(oracle, partition)
@@ -103,7 +103,7 @@ def running(kafka: RealKafka, oracle: Oracle) -> RealKafka:
     return kafka
 
 
-@pytest.mark.parametrize("topic", one_in(2, [*CODECS, "again"]))
+@pytest.mark.parametrize("topic", one_in(5, [*CODECS, "again"]))
 def test_kafka_serves_what_was_written_and_goes_on(running: RealKafka, topic: str) -> None:
     before = BEFORE if topic in {"none", "lz4"} else 0
     result = answers(running.bootstrap, topic)

@@ -28,6 +28,7 @@ def test_a_table_is_read_and_written(spark: SparkSession, tmp_path: Path, table:
     assert offsets(tmp_path / "data") == [0, 1, 2, 3]
 
 
+@pytest.mark.torture
 def test_a_table_is_followed_with_options_of_the_query(spark: SparkSession, tmp_path: Path, table: str) -> None:
     stream = spark.readStream.option("startingOffsets", "earliest").table(table).select("offset").writeStream
     target = stream.format("parquet").trigger(availableNow=True).option("checkpointLocation", str(tmp_path / "checks"))

@@ -45,7 +45,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Make:
     return write
 
 
-@pytest.mark.parametrize("kind", one_in(2, ["JCEKS", "JKS"]))
+@pytest.mark.parametrize("kind", one_in(2, ["JKS", "JCEKS"]))
 def test_a_key_with_a_password_of_its_own_is_read(make: Make, kind: str) -> None:
     path = make(kind, *_RSA, key_password=_KEY_PASSWORD)
     store = read_key_store(path, kind, _STORE_PASSWORD, _KEY_PASSWORD)
@@ -60,7 +60,7 @@ def test_a_key_with_a_password_of_its_own_is_read(make: Make, kind: str) -> None
     assert read_trust_store(path, kind, None).encode() in store.pem
 
 
-@pytest.mark.parametrize("kind", one_in(2, ["PKCS12", "JKS"]))
+@pytest.mark.parametrize("kind", one_in(2, ["JKS", "PKCS12"]))
 def test_one_of_several_keys_is_used_with_its_own_certificates(make: Make, kind: str) -> None:
     path = make(kind, *_EC, alias="first")
     make(kind, *_RSA, alias="second", into=path)
