@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Final
 
+import pytest
 from confluent_kafka import Consumer, Producer
 
 from tests.broker.control.http import Control
@@ -44,6 +45,7 @@ class _ChaosProcess(TraceProcess):
     harmless = re.compile(r"chaos \d+: |request \d+: |not exercised")
 
 
+@pytest.mark.torture  # tests/broker/trace/test_faults.py has a run in front of this broker
 def test_chaos_in_the_proxy_loses_and_doubles_nothing(real_kafka: RealKafka, tmp_path: Path) -> None:
     to = real_kafka.bootstrap
     reports = ""
