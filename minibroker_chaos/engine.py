@@ -126,9 +126,9 @@ class Chaos:
         self._decider.is_quiet = False
 
     def settle(self) -> None:
-        """End all that is held, apply late requests, and misbehave no more: the quiet phase.
+        """End all that is held, apply late requests, and stop misbehaving: the quiet phase.
 
-        The broker is then held against what no Kafka cluster does.
+        The broker is then checked for what no Kafka cluster does.
         """
         self._end_all()
         self.violations = find_broker_violations(self._services)

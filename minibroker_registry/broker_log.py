@@ -81,7 +81,7 @@ class BrokerLog(LocalLog):
         self._wait(self._append(new))
 
     async def apply_faults(self, request: str) -> None:
-        """Have the faults act that hit a request, such as `GET /subjects`. Runs on the registry's loop.
+        """Apply the faults that hit a request, such as `GET /subjects`. Runs on the registry's loop.
 
         Raises:
             RegistryError: the request fails by a fault.
@@ -97,7 +97,7 @@ class BrokerLog(LocalLog):
             services.core.clock.call_later(matched.delay_ms, is_over.set)
             await is_over.wait()
         if matched is not None and matched.fault is not None:
-            raise RegistryError(int(cast("int", matched.fault.error)), "A fault has this request fail")
+            raise RegistryError(int(cast("int", matched.fault.error)), "An injected fault fails this request")
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the broker's loop.

@@ -1,1 +1,1 @@
-"""The command line: `minibroker serve`, `lab`, `dump`, `trace`, `grade` and `certificates`."""
+"""The command line: `minibroker serve`, `lab`, `dump`, `trace`, `grade`, `registry` and `certificates`."""

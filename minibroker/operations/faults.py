@@ -28,7 +28,7 @@ def reasons_never_to_match(services: Services, fault: "Fault") -> Iterator[str]:
         version_range is not None and version_range[0] <= versions.last and versions.first <= version_range[1]
         for version_range in ranges
     ):
-        yield f"versions: {fault.versions!r} is served of no API that it is for"
+        yield f"versions: {fault.versions!r} are versions that no API of this fault is served in"
     nodes = services.core.cluster.nodes
     if fault.node is not None and fault.node not in nodes:
         yield f"node: there is no broker {fault.node}; brokers: {', '.join(map(str, nodes))}"

@@ -132,7 +132,7 @@ async def encode_messages(
 def encode_message(
     services: Services, message: "Message", value_subject: str | None, key_subject: str | None
 ) -> "Message":
-    """Encode a message like `encode_messages`, after a look at what the topic of schemas has."""
+    """Encode a message like `encode_messages`, once `services.schemas` is up to date."""
 
     def encode(name: str, value: Any, subject: str | None) -> Any:
         if value is None or subject is None:

@@ -1,4 +1,4 @@
-"""The topic `_schemas` of this broker, for all that needs its schemas on the broker's event loop."""
+"""The topic `_schemas` of this broker, for code that needs its schemas on the broker's event loop."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What no Kafka cluster would do to its clients, held against logs and facts. A violation is a bug of this broker.
+"""Rules that no Kafka cluster breaks, checked against logs and facts. A violation is a bug of this broker.
 
 The rules have the names of the research on Kafka's behavior, such as I1.
 """

@@ -82,7 +82,7 @@ class Reader:
         self._cluster.restart_timeout()
         pending: list[tuple[Connection, api.FetchRequest, int]] = []
         partitions_by_leader = group_values((self._leaders.get(key, -1), key) for key in self.positions)
-        partitions_by_leader.pop(-1, None)  # Partitions without a leader cannot be fetched.
+        have_no_leader = partitions_by_leader.pop(-1, None) is not None  # They cannot be fetched.
         for leader, partitions in partitions_by_leader.items():
             connection = self._cluster.node(leader)
             request = self._fetch_request(partitions, int(seconds * 1000))
@@ -91,13 +91,14 @@ class Reader:
             pending.append((connection, request, version))
         if not pending:
             time.sleep(BACKOFF_S)
-            self._leaders = find_leaders(self._cluster, self.positions)
         received: list[Received] = []
         for connection, request, version in pending:
             response: api.FetchResponse = raise_if_failed(connection.receive(request, version))
             for topic in response.responses:
                 for data in topic.partitions:
                     received += self._read_partition((topic.topic, data.partition_index), data)
+        if have_no_leader:
+            self._leaders = find_leaders(self._cluster, self.positions)
         return received
 
     def _fetch_request(self, partitions: list[TopicPartition], wait_ms: int) -> api.FetchRequest:

@@ -216,7 +216,7 @@ class _AvroDecoder:
         for text in options.all("s"):
             part, _, form = text.rpartition("=")
             if form != "avro" or part not in {"", "key", "value"}:
-                raise ToolError(f"% ERROR: -s {text}: this kcat has no other form than avro")
+                raise ToolError(f"% ERROR: -s {text}: this kcat supports only avro")
             self.parts |= {part} if part else {"key", "value"}
         self._continues = options.has("E")
         try:

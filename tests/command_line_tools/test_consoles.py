@@ -6,11 +6,16 @@ import uuid
 import pytest
 from confluent_kafka import Producer
 
+from minibroker import Broker
+from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.client.reader import Reader
+from minibroker_tools.client.settings import Settings
 from minibroker_tools.commands.console_producer import LineReader
 from minibroker_tools.failures import ToolError
 from tests.clients.contract import TIMEOUT
 from tests.clients.librdkafka_client import Librdkafka
 from tests.command_line_tools.runs import Printed, run_tool
+from tests.patience import eventually
 
 _ENDS = ("--timeout-ms", "1500")
 
@@ -155,3 +160,15 @@ def test_a_consumer_with_a_time_out_ends_well_where_no_broker_answers() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         done = consume(f"127.0.0.1:{silent.getsockname()[1]}", "t", "--timeout-ms", "1")
     assert (done.status, done.out, "TimeoutException" in done.err) == (0, "", True)
+
+
+def test_a_partition_is_read_once_it_has_a_leader_again() -> None:
+    with Broker(brokers=2, topics=["t:2"]) as broker, Cluster(Settings(broker.bootstrap_servers)) as cluster:
+        down = next(partition for partition in (0, 1) if broker.leader("t", partition) == 2)
+        broker.brokers[2].stop()
+        reader = Reader(cluster)
+        reader.assign({("t", 0): 0, ("t", 1): 0})
+        assert reader.poll(0) == []
+        broker.brokers[2].start()
+        broker.produce("t", "late", partition=down)
+        eventually(lambda: [each.partition for each in reader.poll(0)] == [down])

@@ -334,7 +334,7 @@ def test_kcat_names_data_that_is_not_avro_and_ends_or_continues(broker: Broker, 
     [
         ("-C -s avro", "-s avro requires -r <sr_url>"),
         ("-P -s avro -r http://a:1", "-s serdes only available in the consumer"),
-        ("-C -s key=i -r http://a:1", "-s key=i: this kcat has no other form than avro"),
+        ("-C -s key=i -r http://a:1", "-s key=i: this kcat supports only avro"),
         ("-C -s avro -r a:1", "-r: The URL of the registry is not http://HOST:PORT or https://HOST:PORT"),
     ],
 )

@@ -72,7 +72,8 @@ class TransactionStore(PartitionLoader["_Replay"]):
                 self.now_ms(),
             )
             self._append(partition, [record])
-        except EncodeError:
+        except EncodeError as error:
+            _logger.error("transactional id %s: %s", transaction.transactional_id, error)  # noqa: TRY400 - no traceback
             return ErrorCode.UNKNOWN_SERVER_ERROR
         except CoordinatorLogError as error:
             _logger.error("transactional id %s: %s", transaction.transactional_id, error)  # noqa: TRY400 - no traceback

@@ -1,8 +1,8 @@
 """The state of a broker as shown by the lab's page: dataclasses of plain values, as in `minibroker_storage.views`.
 
-- `groups`: groups of both protocols with members, assignments, committed offsets and lag.
+- `groups`: groups of all types with members, assignments, committed offsets and lag.
 - `transactions`: transactional ids, and the possible transitions between their states.
-- `clients`: fetch sessions, and delayed requests with the reason for each delay.
+- `sessions_and_delays`: fetch sessions, and delayed requests with the reason for each delay.
 - `replicas`: brokers, leaders and in-sync replicas.
 - `consumer_offsets`: the commits of one partition, and the state of groups at an earlier time.
 

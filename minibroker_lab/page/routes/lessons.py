@@ -49,6 +49,7 @@ async def text(number: Number, *, answers: Answers = False) -> dict[str, Any]:
     return {
         "number": lesson.number,
         "title": lesson.title,
+        "is_last": lesson is LESSONS[-1],
         "before": content.before,
         "behind": content.behind,
         "clients": content.clients,

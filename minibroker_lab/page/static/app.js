@@ -35,7 +35,7 @@ function viewOf(path, query) {
   if (view === "groups" && rest.length === 1) return [html`<${GroupView} key=${path} id=${rest[0]} />`, `Group ${rest[0]}`];
   if (view === "do" && rest.length < 2) return [html`<${DoView} name=${rest[0]} query=${query} />`, "Do"];
   if (view === "lessons" && !rest.length) return [html`<${LessonList} query=${query} />`, "Lessons"];
-  if (view === "lessons" && rest.length === 1 && /^([1-9]|10)$/.test(rest[0])) {
+  if (view === "lessons" && rest.length === 1 && /^[1-9]\d*$/.test(rest[0])) {
     return [html`<${LessonView} key=${rest[0]} number=${Number(rest[0])} query=${query} />`, `Lesson ${rest[0]}`];
   }
   return [html`<${Unknown} path=${path} />`, "Unknown address"];

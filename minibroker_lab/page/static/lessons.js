@@ -22,6 +22,7 @@ export function LessonView({ number, query }) {
   const answers = query.get("answers") === "1" ? "?answers=1" : "";
   return html`<main id="main" class="page lessons" tabindex="-1">
     <p><a href=${`/lessons${answers}`}>All lessons</a></p>
+    ${!data && html`<h1>Lesson ${number}</h1>`}
     ${error && html`<${Notice} kind="error">${error}<//>`}
     ${data && html`<article>
       <h1>${data.number}. ${data.title}</h1>
@@ -31,7 +32,7 @@ export function LessonView({ number, query }) {
       ${state.error && html`<${Notice} kind="error">${state.error}<//>`}
       <${Prose} source=${data.behind} servers=${servers} />
       ${answers && html`<section aria-labelledby="answer-title"><h2 id="answer-title">Answer</h2><${Languages} sources=${data.answers ?? {}} servers=${servers} /></section>`}
-      <p class="turn">${number > 1 && html`<a href=${`/lessons/${number - 1}${answers}`} rel="prev">← Lesson ${number - 1}</a>`} ${number < 10 && html`<a href=${`/lessons/${number + 1}${answers}`} rel="next">Lesson ${number + 1} →</a>`}</p>
+      <p class="turn">${number > 1 && html`<a href=${`/lessons/${number - 1}${answers}`} rel="prev">← Lesson ${number - 1}</a>`} ${!data.is_last && html`<a href=${`/lessons/${number + 1}${answers}`} rel="next">Lesson ${number + 1} →</a>`}</p>
     </article>`}
   </main>`;
 }

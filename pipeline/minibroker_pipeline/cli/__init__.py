@@ -234,7 +234,10 @@ def _parse_not_negative(text: str) -> int:
 
 
 def _parse_at_least(minimum: int, text: str) -> int:
-    number = int(text)
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer") from None
     if number < minimum:
         raise argparse.ArgumentTypeError(f"{number} is less than {minimum}")
     return number

@@ -1,7 +1,7 @@
 """Blocks: ranges of bytes that contain only records, with the values of their batch header.
 
 A block is the decompressed body of a v2 batch, a whole v0 or v1 message, or the message set from a wrapper. A table of
-blocks is an int64 array with a row per block and the columns below. An engine sets the last three columns.
+blocks is an int64 array with a row per block and the columns below.
 """
 
 import threading
@@ -56,7 +56,7 @@ def blocks_of(headers: NDArray[Any], lines: NDArray[np.int64]) -> NDArray[np.int
     entries = select_headers(headers, lines)
     table = np.zeros((len(lines), WIDTH), np.int64)
     magic = entries["magic"]
-    is_v2 = magic == 2  # noqa: PLR2004 - the format
+    is_v2 = magic == MAGIC_V2
     table[:, START] = entries["position"] + np.where(is_v2, RECORD_BATCH_OVERHEAD, 0)
     table[:, END] = entries["position"] + entries["size"]
     kinds = np.where(entries["codec"] != 0, WRAPPER_V0, PLAIN_V0) + magic
@@ -96,7 +96,7 @@ class RecordTable(NamedTuple):
     header_count: NDArray[np.int32]
 
 
-_CODECS = tuple(CompressionCodec)
+_CODECS: Final = tuple(CompressionCodec)
 
 
 def decompress_entry(entry: memoryview, header: Any, max_size: int) -> bytes:

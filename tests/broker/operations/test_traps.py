@@ -42,7 +42,7 @@ def test_settings_with_an_effect_are_not(tmp_path: Any) -> None:
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"api": "Produce", "versions": "90+"}, "versions: '90+' is served of no API that it is for"),
+        ({"api": "Produce", "versions": "90+"}, "versions: '90+' are versions that no API of this fault is served in"),
         ({"node": 7}, "node: there is no broker 7; brokers: 1"),
         ({"topic": "orders", "partition": 3}, "partition: topic 'orders' has no partition 3, only 2"),
         ({"topic": "or ders"}, "topic: 'or ders' is not a name that a topic can have"),
