@@ -1,4 +1,4 @@
-"""The table of misbehaviours that a real Kafka cluster may show. docs/chaos.md has it as a table.
+"""The table of misbehaviours that a real Kafka cluster may show. docs/chaos-misbehaviours.md has it.
 
 The module is long because it is one table.
 
@@ -827,7 +827,7 @@ def find_row(name: str) -> Row:
     for row in ROWS:
         if row.name == name:
             return row
-    hint = suggestion(name, [row.name for row in ROWS]) or "; docs/chaos.md lists them"
+    hint = suggestion(name, [row.name for row in ROWS]) or "; docs/chaos-misbehaviours.md lists them"
     raise ChaosError(f"there is no misbehaviour {name!r}{hint}")
 
 
