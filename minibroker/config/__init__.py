@@ -1,6 +1,6 @@
 """Configuration under Kafka's own names: tables of broker, topic and group keys, and the values read from them.
 
-`python -m minibroker.config.reference` writes `docs/configuration.md` from the tables, `keys.tsv` and `release_keys.tsv`.
+`python -m minibroker.config.reference` writes `docs/configuration.md` from the tables (`keys.tsv`).
 """
 
 from minibroker.config.broker import BrokerConfig
