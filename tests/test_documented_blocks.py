@@ -78,6 +78,7 @@ NOT_RUN: Final = {
     ("docs/install.md", "Install"): "takes a repository that others can clone",
     ("docs/install.md", "Python"): "takes pipx and uv, and a package index",
     ("docs/install.md", "Without Python"): "takes minutes to build; tests are run with the program by hand",
+    ("docs/install.md", "How it compares"): "takes minutes, as above",
     ("docs/install.md", "Check what you have downloaded"): "takes a signature; `make dist` makes one",
     ("docs/docker.md", "A schema registry"): "tests/docker/test_schema_registry.py runs the image with its variable",
     ("docs/docker.md", "The lab"): "tests/docker/test_lab.py runs the image with its options",
