@@ -23,7 +23,7 @@ _Key = tuple[str, str, tuple[tuple[str, str], ...], bool]
 
 
 class Formats:
-    """Parses schemas, and keeps the newest results. The sum of the kept texts is limited."""
+    """Parses schemas, and keeps the newest results. The sum of the kept texts is limited, but for the last one."""
 
     def __init__(self) -> None:
         self._parsed: dict[_Key, Parsed] = {}
@@ -69,7 +69,7 @@ class Formats:
         if key not in self._parsed:
             self._parsed[key] = parsed
             self._size += _size_of(key)
-        while self._size > _MAX_CACHED_CHARACTERS:
+        while self._size > _MAX_CACHED_CHARACTERS and len(self._parsed) > 1:
             oldest = next(iter(self._parsed))
             del self._parsed[oldest]
             self._size -= _size_of(oldest)

@@ -108,7 +108,8 @@ def test_what_clients_ask_besides_schemas_is_answered(rest: Rest, broker: Broker
     assert rest.get("/v1/metadata/version").keys() == {"version", "commitId"}
     assert rest.get("/associations/resources/-/orders?resourceType=topic&associationType=value") == []
     assert rest.get("/subjects/?unknown=1") == []
-    assert rest.get("/apis/ccompat/v7/config") == {"compatibilityLevel": "BACKWARD"}
+    for version in ("v6", "v7"):
+        assert rest.get(f"/apis/ccompat/{version}/config") == {"compatibilityLevel": "BACKWARD"}
     assert rest.refusal("GET", "/apis/ccompat/v7") == (404, 404)
 
 

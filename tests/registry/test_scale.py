@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 from minibroker_registry import records
+from minibroker_registry.formats import Formats
 from minibroker_registry.records import Record, Version
 from minibroker_registry.registry import NewSchema, Registry
 
@@ -71,3 +72,11 @@ def test_a_schema_is_registered_soon(kind: str, text: Callable[[int], str]) -> N
         registry.sync()
         assert registry.register(f"s{number}", NewSchema(kind, text(number + 1)), normalize=False).id == number + 2
     assert time.thread_time() - begin < 0.003 * 100 * _SLACK
+
+
+def test_a_schema_that_is_too_large_to_be_kept_with_others_is_parsed_once() -> None:
+    formats, text = Formats(), json.dumps({"type": "int", "large": "x" * 600_000}, separators=(",", ":"))
+    parsed = formats.parse("AVRO", text, {}, is_new=True)
+    assert formats.parse("AVRO", text, {}, is_new=False) is parsed
+    formats.parse("AVRO", '"int"', {}, is_new=True)
+    assert formats.parse("AVRO", text, {}, is_new=False) is not parsed
