@@ -182,6 +182,21 @@ def resend_from_callback(app: Application) -> None:
     consumer.close()
 
 
+def whole_batch_again(app: Application) -> None:
+    """Sends a whole batch again when one of its records was not delivered.
+
+    tulios/kafkajs#22
+    """
+    consumer, producer = clients(app, **({"enable.idempotence": True} if app.fixed else {"retries": 0}))
+    consumer.subscribe([app.source])
+    while app.is_running:
+        messages = read(app, consumer, 10)
+        while failed := send(app, producer, messages):
+            messages = failed if app.fixed else messages
+        commit(consumer)
+    consumer.close()
+
+
 def automatic_commits(app: Application) -> None:
     """Leaves commits to the client, which knows nothing of records that wait in the producer.
 
@@ -244,6 +259,7 @@ if __name__ == "__main__":
         resend_from_callback=resend_from_callback,
         automatic_commits=automatic_commits,
         unknown_commit=unknown_commit,
+        whole_batch_again=whole_batch_again,
         unchecked_delivery=unchecked_delivery,
         reordering_retries=reordering_retries,
         commit_of_unfinished_work=commit_of_unfinished_work,
