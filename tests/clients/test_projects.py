@@ -71,7 +71,7 @@ class Home:
         done = run_to_success(
             ["sh", "-ec", f"{script}\n{command[2]}"], cwd=self.project, env=self.variables, timeout=TIMEOUT
         )
-        return done.stdout + done.stderr
+        return re.sub(r"\x1b\[[\d;]*m", "", done.stdout + done.stderr)
 
     @property
     def project(self) -> Path:

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{Error, Read, Result};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
@@ -12,6 +13,7 @@ use crate::VERSION;
 
 /// The age at which a folder of the cache is removed.
 const UNUSED_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
+static UNPACKING: Mutex<()> = Mutex::new(());
 const CHECKSUMS: &str = include_str!("../SHA256SUMS");
 
 /// Returns the SHA-256 that an archive of the release has, if this crate knows it.
@@ -150,6 +152,7 @@ fn unpacked(name: &str, content: &[u8], expected: Option<&str>) -> Result<String
             "{name} is damaged: its SHA-256 is {sum}, and that of the release {expected}"
         )));
     }
+    let _one_thread = UNPACKING.lock(); // Tests start brokers in several threads, whose scratch folder is one.
     if let Some(program) = cached(&sum) {
         return Ok(program);
     }
