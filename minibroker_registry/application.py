@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequen
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote
 
-from minibroker.control.web_pages import refusal_of
+from minibroker_control.web_pages import refusal_of
 from minibroker_registry import errors, subjects
 from minibroker_registry.errors import RegistryError
 from minibroker_registry.registry import Registry

@@ -7,7 +7,7 @@ import select
 from typing import TYPE_CHECKING, Any
 
 from minibroker.config.addresses import is_loopback
-from minibroker.control.http_server import HttpServer
+from minibroker_control.http_server import HttpServer
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:

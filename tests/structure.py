@@ -14,6 +14,7 @@ _PACKAGES: Final = {
     "minibroker_lab": ".",
     "minibroker_grade": ".",
     "minibroker_chaos": ".",
+    "minibroker_control": ".",
     "minibroker_container": ".",
     "minibroker_registry": ".",
     "minibroker_tools": ".",

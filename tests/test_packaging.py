@@ -32,6 +32,7 @@ OF_THE_CORE = [
     "minibroker_lab",
     "minibroker_grade",
     "minibroker_chaos",
+    "minibroker_control",
     "minibroker_container",
     "minibroker_protocol",
     "minibroker_storage",
@@ -42,7 +43,7 @@ OF_THE_CORE = [
 # `security` or `zookeeper`.
 NEEDS_AN_EXTRA = [
     "minibroker.pytest_plugin",
-    "minibroker.control.",
+    "minibroker_control.",
     "minibroker_lab.page.",
     "minibroker_lab.terminal.",
     "minibroker_registry.",

@@ -32,9 +32,9 @@ _logger: Final = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     # Imported for type checking only, because most brokers use none of these modules.
-    from minibroker.control.plane import ControlPlane
     from minibroker.security.setup import Security
     from minibroker.server.loop_watch import LoopWatch
+    from minibroker_control.plane import ControlPlane
     from minibroker_lab.page.plane import PagePlane
     from minibroker_registry.server import RegistryServer
 

@@ -17,7 +17,7 @@ from minibroker_chaos.steps import parse_seed
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
-    from minibroker import control as control_module
+    import minibroker_control
     from minibroker.operations.seeding import seed_file
     from minibroker.security import settings as security_settings
     from minibroker_chaos import rows
@@ -27,8 +27,8 @@ with lazy:
 
 if TYPE_CHECKING:
     # Imported for type checking only, because most brokers use none of these modules.
-    from minibroker.control.plane import ControlPlane
     from minibroker.operations.seeding.seeds import Seeds
+    from minibroker_control.plane import ControlPlane
     from minibroker_lab.page.plane import PagePlane
     from minibroker_registry.server import RegistryServer
 
@@ -113,7 +113,7 @@ class CheckedOptions:
         """
         if self._control is None:
             return None
-        return control_module.open_plane(self._control, self._control_token)
+        return minibroker_control.open_plane(self._control, self._control_token)
 
     def open_page(self, control: "ControlPlane | None") -> "PagePlane | None":
         """Return the page, bound to its address but not yet serving, or None if `page` is not set.

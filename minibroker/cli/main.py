@@ -24,8 +24,8 @@ from minibroker.config.version import __version__
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
+    import minibroker_control
     from minibroker import broker as broker_module
-    from minibroker import control
     from minibroker.cli import certificates, dump, grade, kafka_lines, trace
     from minibroker.cli import console as console_module
     from minibroker.cli import warm_up as warm_up_module
@@ -347,7 +347,7 @@ async def _admin_ports(addresses: Sequence[str], broker: "Broker") -> AsyncGener
     if not addresses:
         yield
         return
-    opened = control.admin_ports(addresses)
+    opened = minibroker_control.admin_ports(addresses)
     await opened.open(broker.services)
     try:
         yield

@@ -12,9 +12,9 @@ from fastapi import APIRouter, Depends, FastAPI, Request
 from starlette.responses import Response
 
 from minibroker.config.version import __version__
-from minibroker.control.errors import handle_errors, problem_response
-from minibroker.control.parameters import refuse_unknown_parameters
-from minibroker.control.remote import Remote
+from minibroker_control.errors import handle_errors, problem_response
+from minibroker_control.parameters import refuse_unknown_parameters
+from minibroker_control.remote import Remote
 from minibroker_lab.page.fetch_savings import FetchSavings
 from minibroker_lab.page.follow.search import Searches
 from minibroker_lab.page.recorder import Recorder

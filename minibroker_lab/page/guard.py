@@ -12,7 +12,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from minibroker.control.guard import Guard
+from minibroker_control.guard import Guard
 
 _SECURITY_HEADERS: Final = {
     "Content-Security-Policy": (

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import RedirectResponse
 
-from minibroker.control.app import make_app
-from minibroker.control.guard import Guard
-from minibroker.control.plane import ControlPlane
 from minibroker.server.inspection.exchanges import MAX_EXCHANGES, Exchange, Ring
 from minibroker.server.inspection.recording import recording_of
+from minibroker_control.app import make_app
+from minibroker_control.guard import Guard
+from minibroker_control.plane import ControlPlane
 from minibroker_lab.page.app import make_page, make_trace_page
 from minibroker_lab.page.guard import PageGuard
 from minibroker_lab.page.recorder import Recorder

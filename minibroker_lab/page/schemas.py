@@ -17,8 +17,8 @@ with lazy:
     from minibroker_registry import values as registry_values
 
 if TYPE_CHECKING:
-    from minibroker.control.remote import Remote
     from minibroker.operations.asynchronous import AsyncOperations
+    from minibroker_control.remote import Remote
     from minibroker_registry.records import Record
     from minibroker_registry.values import TopicSource
 

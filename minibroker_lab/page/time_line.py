@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from minibroker.cluster.core import Core
-    from minibroker.control.remote import Remote
     from minibroker.operations.asynchronous import AsyncOperations
     from minibroker.server.inspection.exchanges import Exchange
+    from minibroker_control.remote import Remote
     from minibroker_lab.page.events import Events
     from minibroker_lab.page.recorder import Recorder
     from minibroker_lab.reading import Reading

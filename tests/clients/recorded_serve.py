@@ -14,9 +14,9 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from minibroker.cli.main import main
-from minibroker.control import plane
-from minibroker.control.app import make_app
-from minibroker.control.remote import Remote
+from minibroker_control import plane
+from minibroker_control.app import make_app
+from minibroker_control.remote import Remote
 
 CALLS = "MINIBROKER_CALLS"
 

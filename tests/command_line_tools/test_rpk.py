@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from minibroker import AsyncBroker, Broker, Security
-from minibroker.control.vendors.ports import AdminPorts
+from minibroker_control.vendors.ports import AdminPorts
 from minibroker_tools.commands import rpk as rpk_command
 from minibroker_tools.commands import rpk_common
 from tests.command_line_tools.runs import Printed, run_tool

@@ -14,8 +14,8 @@ from minibroker_storage.errors import StorageError
 from minibroker_storage.views.record_view import RecordView, find_newest_with_key, record_view
 
 if TYPE_CHECKING:
-    from minibroker.control.remote import Remote
     from minibroker.operations.asynchronous import AsyncOperations
+    from minibroker_control.remote import Remote
     from minibroker_lab.page.follow.search import Search, Searches
     from minibroker_lab.page.recorder import Recorder
     from minibroker_protocol.fields.record_places import RecordPlace

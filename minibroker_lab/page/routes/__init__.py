@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from minibroker.control.remote import from_state
+from minibroker_control.remote import from_state
 from minibroker_lab.page.recorder import Recorder
 from minibroker_lab.page.schemas import PageSchemas
 

@@ -6,10 +6,10 @@ from fastapi import APIRouter, Path, Request
 from pydantic import Field
 
 from minibroker.cluster.errors import NotFoundError, OperationError
-from minibroker.control.models import Body
-from minibroker.control.remote import OnBroker
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.topics import topics_page
+from minibroker_control.models import Body
+from minibroker_control.remote import OnBroker
 from minibroker_lab.page.actions.forms import Form, forms
 from minibroker_lab.page.actions.lines import curl_line, python_line
 from minibroker_lab.page.actions.requests import ControlRequest, control_request

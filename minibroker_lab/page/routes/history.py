@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request
 
 from minibroker.config.version import __version__
-from minibroker.control.remote import OnBroker, from_state
+from minibroker_control.remote import OnBroker, from_state
 from minibroker_lab.page.follow.story import story
 from minibroker_lab.page.routes import OnRecorder
 from minibroker_lab.page.time_line import TimeLine

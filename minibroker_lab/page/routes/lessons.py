@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request
 
 from minibroker.cluster.errors import NotFoundError
-from minibroker.control.remote import OnBroker
+from minibroker_control.remote import OnBroker
 from minibroker_lab.page.lessons.evidence import ActivityMark, Facts, LogMark, collect_facts, recorded_activity
 from minibroker_lab.page.lessons.lesson import Lesson
 from minibroker_lab.page.lessons.progress import Progress

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Path, Query
 
 from minibroker.cluster.errors import NotFoundError, OperationError
 from minibroker.cluster.partition import Partition
-from minibroker.control.remote import OnBroker
 from minibroker.operations.asynchronous import AsyncOperations
+from minibroker_control.remote import OnBroker
 from minibroker_lab.page.detail import record_set_json
 from minibroker_lab.page.routes import OnRecorder, OnSchemas
 from minibroker_storage.errors import StorageError

@@ -5,11 +5,11 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Query, Request
 
-from minibroker.control.remote import OnBroker
 from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.share_groups import share_partitions
 from minibroker.operations.views import groups, replicas, sessions_and_delays, transactions
+from minibroker_control.remote import OnBroker
 from minibroker_lab.page.fetch_savings import FetchSavings
 
 router = APIRouter()

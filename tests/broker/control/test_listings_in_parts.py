@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 from starlette.responses import StreamingResponse
 
-from minibroker.control.models import ResponseBody, list_response
+from minibroker_control.models import ResponseBody, list_response
 
 
 class Listing(ResponseBody):

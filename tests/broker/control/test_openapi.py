@@ -5,10 +5,10 @@ import inspect
 from pathlib import Path
 from typing import Any
 
-from minibroker.control.app import make_app
-from minibroker.control.reference import render_requests, replace_tables
 from minibroker.operations import asynchronous, asynchronous_handles, asynchronous_trials
 from minibroker.server.faults.fault import Fault
+from minibroker_control.app import make_app
+from minibroker_control.reference import render_requests, replace_tables
 from tests.broker.control.http import Control
 
 PAGE = Path(__file__).parents[3] / "docs" / "control-plane.md"
@@ -92,7 +92,7 @@ def test_it_is_served_and_names_no_foreign_host(control: Control) -> None:
 
 def test_the_reference_is_the_one_that_the_code_makes() -> None:
     page = PAGE.read_text()
-    assert replace_tables(page, render_requests()) == page, "run python -m minibroker.control.reference docs"
+    assert replace_tables(page, render_requests()) == page, "run python -m minibroker_control.reference docs"
 
 
 def test_the_reference_writes_methods_as_they_are_called_and_properties_as_they_are_read() -> None:

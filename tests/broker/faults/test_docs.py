@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.control.reference import render_faults, replace_tables
 from minibroker.server.faults.fault import Fault, parse_faults
 from minibroker.server.faults.fields import HOW_OFTEN, MATCH, WHAT
+from minibroker_control.reference import render_faults, replace_tables
 
 PAGE = Path(__file__).parents[3] / "docs" / "faults.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -18,7 +18,7 @@ PROGRAMS = [code for language, code in BLOCKS if language == "python"]
 
 
 def test_the_tables_are_up_to_date() -> None:
-    assert replace_tables(TEXT, render_faults()) == TEXT, "run python -m minibroker.control.reference docs"
+    assert replace_tables(TEXT, render_faults()) == TEXT, "run python -m minibroker_control.reference docs"
 
 
 def test_every_field_of_a_fault_has_a_row_and_no_row_is_left_over() -> None:

@@ -43,7 +43,7 @@ from minibroker.server.services import Services
 
 SCRATCH: Final = "MINIBROKER_OWN_TESTS_SCRATCH"
 """The environment's name for the folder of the data directories."""
-_NOT_LOADED: Final = ("cli", "control", "pytest_plugin", "__main__")
+_NOT_LOADED: Final = ("cli", "pytest_plugin", "__main__")
 """Modules of `minibroker` that no broker of these tests uses."""
 _NOT_IN_KAFKA: Final = {"minibroker.client.workarounds.enable": "false", "minibroker.replication.factor.strict": "true"}
 """The configuration with which a cluster waits and checks replication factors as Kafka does."""

@@ -10,8 +10,8 @@ from unittest.mock import Mock
 import pytest
 
 from minibroker import AsyncBroker
-from minibroker.control.vendors import ports as module
-from minibroker.control.vendors.ports import AdminPorts
+from minibroker_control.vendors import ports as module
+from minibroker_control.vendors.ports import AdminPorts
 
 USERS = "/v1/security/users"
 

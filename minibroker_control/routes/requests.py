@@ -8,9 +8,6 @@ from starlette.responses import Response
 
 from minibroker.cluster.errors import ConflictError, OperationError
 from minibroker.cluster.routing.slices import Steps
-from minibroker.control.models import Body, Count, ResponseBody, Timeout, list_response
-from minibroker.control.remote import OnBroker
-from minibroker.control.routes import calls
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.matching import Decode
 from minibroker.operations.producing import convert_to_json
@@ -19,6 +16,9 @@ from minibroker.operations.waiting import run_in_slices
 from minibroker.operations.wording import Int16, Int64, UInt64
 from minibroker.server.inspection.journal import Entry, Journal, error_code
 from minibroker.server.inspection.recording import journal_of, recording_of
+from minibroker_control.models import Body, Count, ResponseBody, Timeout, list_response
+from minibroker_control.remote import OnBroker
+from minibroker_control.routes import calls
 
 
 class JournalSize(Body):

@@ -7,14 +7,14 @@ from pydantic import BeforeValidator, Field
 from starlette.responses import Response
 
 from minibroker.cluster.errors import collect_warnings
-from minibroker.control.models import WITH_WARNINGS, Body, ResponseBody, done
-from minibroker.control.remote import OnBroker
-from minibroker.control.routes import calls
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.records import topic_of
 from minibroker.operations.settings import Resource
 from minibroker.operations.wording import Int64
 from minibroker.security.authorization.acls import AclBinding
+from minibroker_control.models import WITH_WARNINGS, Body, ResponseBody, done
+from minibroker_control.remote import OnBroker
+from minibroker_control.routes import calls
 
 Setting = str | int | float | bool
 

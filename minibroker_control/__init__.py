@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
-    from minibroker.control import plane
-    from minibroker.control.vendors import ports
+    from minibroker_control import plane
+    from minibroker_control.vendors import ports
     from minibroker_storage import installation_hints
 
 if TYPE_CHECKING:
-    from minibroker.control.plane import ControlPlane
-    from minibroker.control.vendors.ports import AdminPorts
+    from minibroker_control.plane import ControlPlane
+    from minibroker_control.vendors.ports import AdminPorts
 
 
 def open_plane(address: tuple[str, int], token: str | None) -> "ControlPlane":

@@ -6,12 +6,12 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from minibroker.cluster.errors import OperationError
-from minibroker.control.models import Body, ResponseBody, describes
-from minibroker.control.remote import OnBroker
-from minibroker.control.routes import calls
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.topics import TopicDescription, topics_page
 from minibroker.operations.topics import describe_topic as describe
+from minibroker_control.models import Body, ResponseBody, describes
+from minibroker_control.remote import OnBroker
+from minibroker_control.routes import calls
 
 
 class NewTopic(Body):

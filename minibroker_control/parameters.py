@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from minibroker.config.names import suggestion
-from minibroker.control.models import Body
+from minibroker_control.models import Body
 
 _FOR_MACHINES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 

@@ -7,12 +7,12 @@ from fastapi import APIRouter, Header, Response
 from pydantic import Field
 
 from minibroker.config.version import __version__
-from minibroker.control.errors import UnavailableError
-from minibroker.control.metrics import collect_metrics, encode_metrics
-from minibroker.control.models import ResponseBody
-from minibroker.control.remote import OnBroker
-from minibroker.control.routes import calls
 from minibroker.operations.asynchronous import AsyncOperations
+from minibroker_control.errors import UnavailableError
+from minibroker_control.metrics import collect_metrics, encode_metrics
+from minibroker_control.models import ResponseBody
+from minibroker_control.remote import OnBroker
+from minibroker_control.routes import calls
 
 
 class BrokerInfo(ResponseBody):

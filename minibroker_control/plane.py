@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from minibroker.control.app import make_app
-from minibroker.control.guard import Guard
-from minibroker.control.http_server import HttpServer
-from minibroker.control.remote import Remote
+from minibroker_control.app import make_app
+from minibroker_control.guard import Guard
+from minibroker_control.http_server import HttpServer
+from minibroker_control.remote import Remote
 
 if TYPE_CHECKING:
     import asyncio

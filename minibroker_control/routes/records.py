@@ -9,7 +9,13 @@ from pydantic import Field, Strict
 from starlette.responses import Response
 
 from minibroker.cluster.errors import collect_warnings
-from minibroker.control.models import (
+from minibroker.operations import producing
+from minibroker.operations.matching import ANY, RecordMatcher, record
+from minibroker.operations.producing import Form, Message, convert_to_json, headers_of, json_of, payload_of
+from minibroker.operations.records import ConsumerRecord, Isolation, read_page
+from minibroker.operations.schemas import decode_records
+from minibroker.operations.wording import Int64
+from minibroker_control.models import (
     WITH_WARNINGS,
     Body,
     Count,
@@ -22,14 +28,8 @@ from minibroker.control.models import (
     list_response,
     warnings_field,
 )
-from minibroker.control.remote import OnBroker, Remote
-from minibroker.control.routes import calls
-from minibroker.operations import producing
-from minibroker.operations.matching import ANY, RecordMatcher, record
-from minibroker.operations.producing import Form, Message, convert_to_json, headers_of, json_of, payload_of
-from minibroker.operations.records import ConsumerRecord, Isolation, read_page
-from minibroker.operations.schemas import decode_records
-from minibroker.operations.wording import Int64
+from minibroker_control.remote import OnBroker, Remote
+from minibroker_control.routes import calls
 
 ReadPayload = Annotated[Any, Field(description="Shown according to `format`.")]
 

@@ -6,11 +6,11 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from minibroker.cluster.errors import NotFoundError
-from minibroker.control.models import Body, ResponseBody
-from minibroker.control.remote import OnBroker
-from minibroker.control.routes import calls
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.asynchronous_handles import AsyncBrokerNode
+from minibroker_control.models import Body, ResponseBody
+from minibroker_control.remote import OnBroker
+from minibroker_control.routes import calls
 
 
 class Node(ResponseBody):

@@ -12,8 +12,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from minibroker.control.errors import problem_response
-from minibroker.control.web_pages import refusal_of
+from minibroker_control.errors import problem_response
+from minibroker_control.web_pages import refusal_of
 
 MAX_BODY_BYTES: Final = 8 << 20
 """The largest body that is accepted. Parsing a larger body would hold the GIL and delay Kafka's clients."""

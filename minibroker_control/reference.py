@@ -1,4 +1,4 @@
-"""Write the tables of docs/control-plane.md and docs/faults.md: `python -m minibroker.control.reference docs`.
+"""Write the tables of docs/control-plane.md and docs/faults.md: `python -m minibroker_control.reference docs`.
 
 They stand between two marks. The text around them is written by hand.
 """
@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from inspect import getattr_static
 from typing import Any, Final
 
-from minibroker.control.app import make_app
 from minibroker.operations import asynchronous_handles as handles
 from minibroker.operations import asynchronous_trials as trials
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.server.faults.fields import HOW_OFTEN, MATCH, WHAT
+from minibroker_control.app import make_app
 
-_BEGIN: Final = "<!-- Made by `python -m minibroker.control.reference docs`: change the code. -->"
+_BEGIN: Final = "<!-- Made by `python -m minibroker_control.reference docs`: change the code. -->"
 _END: Final = "<!-- The end of what was made. -->"
 _OWNERS: Final = {
     "": (AsyncOperations,),

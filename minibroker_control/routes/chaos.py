@@ -5,13 +5,13 @@ from typing import Any
 from fastapi import APIRouter
 from pydantic import Field
 
-from minibroker.control.models import Body, ResponseBody, describes
-from minibroker.control.remote import OnBroker
-from minibroker.control.routes import calls
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.asynchronous_trials import AsyncChaos
 from minibroker.operations.wording import Int64
 from minibroker_chaos.steps import DEFAULT_PROFILE, Step
+from minibroker_control.models import Body, ResponseBody, describes
+from minibroker_control.remote import OnBroker
+from minibroker_control.routes import calls
 
 
 @describes(Step)

@@ -12,9 +12,9 @@ import h11
 
 from minibroker.config.addresses import is_loopback, parse_address
 from minibroker.config.names import suggestion
-from minibroker.control.vendors import apis
-from minibroker.control.vendors.apis import AdminRequest, Answer, refusal
-from minibroker.control.web_pages import refusal_of
+from minibroker_control.vendors import apis
+from minibroker_control.vendors.apis import AdminRequest, Answer, refusal
+from minibroker_control.web_pages import refusal_of
 
 if TYPE_CHECKING:
     from minibroker.server.services import Services

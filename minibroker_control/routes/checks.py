@@ -6,13 +6,13 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from minibroker.cluster.errors import OperationError
-from minibroker.control.models import Body, ResponseBody, Timeout, describes
-from minibroker.control.remote import OnBroker
-from minibroker.control.routes import calls
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.options import DEFAULT_TIMEOUT
 from minibroker.operations.wording import Int64
 from minibroker_chaos.check.results import CheckFailedError, CheckResult, Finding
+from minibroker_control.models import Body, ResponseBody, Timeout, describes
+from minibroker_control.remote import OnBroker
+from minibroker_control.routes import calls
 
 
 @describes(Finding)

@@ -15,7 +15,7 @@ from minibroker.config.addresses import format_reachable
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
-    from minibroker.control import uvicorn_server
+    from minibroker_control import uvicorn_server
 
 if TYPE_CHECKING:
     import ssl

@@ -7,14 +7,14 @@ from fastapi import APIRouter, Body
 from pydantic import Field, WithJsonSchema
 
 from minibroker.cluster.errors import NotFoundError, collect_warnings
-from minibroker.control.models import ResponseBody, WithWarnings, warnings_field
-from minibroker.control.remote import OnBroker, from_state
-from minibroker.control.routes import calls
-from minibroker.control.routes.requests import JournalEntry, entry_json
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.wording import UInt64
 from minibroker.server.faults.fault import Fault
 from minibroker.server.faults.fields import HOW_OFTEN, MATCH, WHAT
+from minibroker_control.models import ResponseBody, WithWarnings, warnings_field
+from minibroker_control.remote import OnBroker, from_state
+from minibroker_control.routes import calls
+from minibroker_control.routes.requests import JournalEntry, entry_json
 
 
 class _Counted(ResponseBody):

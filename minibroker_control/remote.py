@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from fastapi import Depends, Request
 
 from minibroker.cluster.errors import are_warnings_collected, collect_warnings
-from minibroker.control.errors import UnavailableError
 from minibroker.operations.asynchronous import AsyncOperations
+from minibroker_control.errors import UnavailableError
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

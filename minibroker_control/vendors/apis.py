@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from urllib.parse import unquote
 
 from minibroker.config.documents import parse_json
-from minibroker.control.vendors import cluster_config
+from minibroker_control.vendors import cluster_config
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:

@@ -3,11 +3,11 @@
 from fastapi import APIRouter
 from pydantic import Field
 
-from minibroker.control.models import Body, ResponseBody
-from minibroker.control.remote import OnBroker
-from minibroker.control.routes import calls
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.wording import Int64
+from minibroker_control.models import Body, ResponseBody
+from minibroker_control.remote import OnBroker
+from minibroker_control.routes import calls
 
 _HUNDRED_YEARS = 3_155_760_000
 

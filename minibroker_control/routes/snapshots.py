@@ -7,11 +7,11 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from minibroker.cluster.errors import ConflictError, NotFoundError
-from minibroker.control.models import Body, ResponseBody
-from minibroker.control.parameters import NamesRoute
-from minibroker.control.remote import OnBroker, from_state
-from minibroker.control.routes import calls
 from minibroker.operations import snapshots
+from minibroker_control.models import Body, ResponseBody
+from minibroker_control.parameters import NamesRoute
+from minibroker_control.remote import OnBroker, from_state
+from minibroker_control.routes import calls
 
 
 class Reset(Body):

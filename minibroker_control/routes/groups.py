@@ -7,7 +7,11 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from minibroker.cluster.errors import collect_warnings
-from minibroker.control.models import (
+from minibroker.operations.groups import GroupDescription, MemberDescription
+from minibroker.operations.share_groups import InFlightRecords, SharePartitionDescription
+from minibroker.operations.topics import page_of
+from minibroker.operations.wording import Int64
+from minibroker_control.models import (
     Body,
     Place,
     ResponseBody,
@@ -17,13 +21,9 @@ from minibroker.control.models import (
     describes,
     warnings_field,
 )
-from minibroker.control.parameters import NamesRoute
-from minibroker.control.remote import OnBroker
-from minibroker.control.routes import calls
-from minibroker.operations.groups import GroupDescription, MemberDescription
-from minibroker.operations.share_groups import InFlightRecords, SharePartitionDescription
-from minibroker.operations.topics import page_of
-from minibroker.operations.wording import Int64
+from minibroker_control.parameters import NamesRoute
+from minibroker_control.remote import OnBroker
+from minibroker_control.routes import calls
 from minibroker_storage.data_directory.names import TopicPartition
 
 

@@ -6,10 +6,10 @@ from fastapi import Depends, FastAPI
 from fastapi.security import HTTPBearer
 
 from minibroker.config.version import __version__
-from minibroker.control.errors import Problem, handle_errors
-from minibroker.control.parameters import refuse_unknown_parameters
-from minibroker.control.remote import Remote
-from minibroker.control.routes import (
+from minibroker_control.errors import Problem, handle_errors
+from minibroker_control.parameters import refuse_unknown_parameters
+from minibroker_control.remote import Remote
+from minibroker_control.routes import (
     brokers,
     chaos,
     checks,
@@ -23,8 +23,8 @@ from minibroker.control.routes import (
     time,
     topics,
 )
-from minibroker.control.routes.faults import FaultIds
-from minibroker.control.routes.snapshots import SnapshotShelf
+from minibroker_control.routes.faults import FaultIds
+from minibroker_control.routes.snapshots import SnapshotShelf
 
 _DESCRIPTION: Final = (
     "Operations on a broker for tests, besides those of Kafka clients. They have the names of the Python methods of "
