@@ -26,13 +26,14 @@ from minibroker.cluster.features import TRANSACTION_VERSION
 from minibroker.cluster.logs.error_mapping import MAPPED
 from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError, java_hash
 from minibroker.coordinators.share_state.state import SharePartitionKey
-from minibroker.coordinators.transactions.markers import Marker, write_marker
 from minibroker.coordinators.transactions.transaction import (
+    Marker,
     Transaction,
     TransactionState,
     encode_key,
     encode_value,
     transaction_of,
+    write_marker,
 )
 from minibroker_protocol.coordinator_records import OffsetCommitValue, TransactionLogValue, decode_versioned
 from minibroker_protocol.error_codes import ErrorCode

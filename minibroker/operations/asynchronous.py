@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from minibroker.operations.topics import TopicDescription
     from minibroker.security.authorization.acls import AclBinding
     from minibroker.server.inspection.journal import Entry, Journal
-    from minibroker.server.telemetry.clients import TelemetryPush
+    from minibroker.server.telemetry import TelemetryPush
     from minibroker_chaos.steps import Step
 
 __tracebackhide__ = is_the_callers

@@ -15,7 +15,7 @@ from minibroker.operations.wording import config_text
 from minibroker.security.authorization import acls as acl_types
 from minibroker.security.authorization.authorizer import Authorizer
 from minibroker.security.principals import USER
-from minibroker.server.quotas.entities import IP, QuotaError, check_value, keys_of
+from minibroker.server.quotas import IP, QuotaError, check_value, keys_of
 from minibroker.server.services import Services
 
 Setting = str | float | bool | None

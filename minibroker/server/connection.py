@@ -24,11 +24,11 @@ from minibroker.server.outbox import Outbox
 from minibroker.server.requests.dispatch import (
     SlicedRequest,
     UnencodableAnswerError,
+    compose,
     encode_answers,
     hasten,
     must_send_earlier_first,
 )
-from minibroker.server.requests.request_path import compose
 from minibroker.server.requests.session import Session, format_kafka_address
 from minibroker.server.services import Services
 from minibroker_protocol.codec import Splices

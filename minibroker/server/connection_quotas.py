@@ -27,13 +27,13 @@ from minibroker.config import BrokerConfig
 from minibroker.config.broker import read_overrides
 from minibroker.config.keys import INT_MAX, ConfigError, ConfigResourceType
 from minibroker.security.settings import ListenerSettings
-from minibroker.server.quotas.rates import Rate
+from minibroker.server.rates import Rate
 from minibroker.server.services import Services
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from minibroker.server.quotas.host_names import HostNames
+    from minibroker.server.quotas import HostNames
 
 
 MOST: Final = "max.connections"

@@ -26,11 +26,7 @@ with lazy:
     from minibroker.coordinators.transactions import coordinator as transactions_coordinator
     from minibroker.security import store
     from minibroker.security.authorization import authorizer
-    from minibroker.server import schema_topic
-    from minibroker.server.quotas import entities
-    from minibroker.server.quotas import host_names as quotas_host_names
-    from minibroker.server.quotas import manager as quotas_manager
-    from minibroker.server.telemetry import clients
+    from minibroker.server import quotas, schema_topic, telemetry
 
 if TYPE_CHECKING:
     from minibroker.cluster.durability import Background
@@ -93,7 +89,7 @@ class Services:
         self.authorizer: authorizer.Authorizer | None = None
         if config.text("authorizer.class.name"):
             self.authorizer = authorizer.create_authorizer(config, core.metadata)
-        self.quotas: quotas_manager.Quotas | None = None
+        self.quotas: quotas.Quotas | None = None
         self.recording: Any = None
         self.faults: Any = None
         self.chaos: Any = None
@@ -180,16 +176,16 @@ class Services:
         return topic_admin.create_topics(self.core, [topic_admin.plan_topic(self.core, name)])[0]
 
     @cached_property
-    def quota_table(self) -> "entities.QuotaTable":
+    def quota_table(self) -> "quotas.QuotaTable":
         """All quotas, loaded on startup if any are stored, otherwise on first use."""
-        table = entities.QuotaTable(self.core.metadata, lambda: self._update_quotas(table))
+        table = quotas.QuotaTable(self.core.metadata, lambda: self._update_quotas(table))
         self._update_quotas(table)
         return table
 
     @cached_property
-    def host_names(self) -> "quotas_host_names.HostNames":
+    def host_names(self) -> "quotas.HostNames":
         """The resolver for host names in quotas and limits, created on first use."""
-        return quotas_host_names.HostNames(self.core.clock, self._aside)
+        return quotas.HostNames(self.core.clock, self._aside)
 
     def _move_misplaced(self) -> None:
         """Repair a data directory of minibroker 1.0 before the first coordinator reads it."""
@@ -242,9 +238,9 @@ class Services:
         return broker_loggers.BrokerLoggers()
 
     @cached_property
-    def telemetry(self) -> "clients.Telemetry":
+    def telemetry(self) -> "telemetry.Telemetry":
         """The metrics that clients push, created on first use."""
-        return clients.Telemetry(self.core)
+        return telemetry.Telemetry(self.core)
 
     @cached_property
     def schemas(self) -> "schema_topic.Schemas":
@@ -272,13 +268,13 @@ class Services:
         if self.core.metadata.read("quotas"):
             _ = self.quota_table
 
-    def _update_quotas(self, table: "entities.QuotaTable") -> None:
+    def _update_quotas(self, table: "quotas.QuotaTable") -> None:
         """Enforce quotas while there are any."""
         self.chain_version += 1
         if not len(table):
             self.quotas = None
         elif self.quotas is None:
-            self.quotas = quotas_manager.Quotas(self.core, table, lambda: self.host_names)
+            self.quotas = quotas.Quotas(self.core, table, lambda: self.host_names)
 
     def _on_config_change(self, kind: ConfigResourceType) -> None:
         if kind is ConfigResourceType.CLIENT_METRICS and "telemetry" in self.__dict__:

@@ -16,7 +16,7 @@ from minibroker.cluster.logs.error_mapping import MAPPED
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic_admin import TopicError, create_topics, plan_topic
 from minibroker.cluster.topics import Topic
-from minibroker.coordinators.share_partitions.changes import DeadRecords
+from minibroker.coordinators.share_partitions.in_flight import DeadRecords
 from minibroker.coordinators.share_state.state import SharePartitionKey
 from minibroker_protocol.errors import DecompressedSizeError, EncodeError
 from minibroker_protocol.records.batch import iter_batches

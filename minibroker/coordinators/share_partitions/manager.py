@@ -13,9 +13,8 @@ from minibroker.cluster.node import Node
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.routing.slices import Steps
 from minibroker.config.keys import BY_DURATION, EARLIEST, OffsetReset
-from minibroker.coordinators.share_partitions.acquisition import Limits
-from minibroker.coordinators.share_partitions.changes import Acknowledgement, DeadRecords, Write
 from minibroker.coordinators.share_partitions.dead_letter_queues import NAME, DeadLetterMetrics, DeadLetterWrite
+from minibroker.coordinators.share_partitions.in_flight import Acknowledgement, DeadRecords, Limits, Write
 from minibroker.coordinators.share_partitions.sessions import MemberKey, ShareSessions, TopicIdPartition
 from minibroker.coordinators.share_partitions.share_partition import SharePartition
 from minibroker.coordinators.share_state.coordinator import ShareCoordinator

@@ -12,30 +12,31 @@ from typing import Final
 from minibroker.clock import Clock
 from minibroker.cluster.routing.routes import RefusedRequestError
 from minibroker.coordinators.groups.deadlines import Deadline
-from minibroker.coordinators.share_partitions.acquisition import (
-    Acquired,
-    AcquisitionRequest,
-    Limits,
-    Span,
-    end_of_batch,
-    exclude_spans,
-    split_into_ranges,
-    throttling_threshold,
-)
-from minibroker.coordinators.share_partitions.changes import (
+from minibroker.coordinators.share_partitions.in_flight import (
     EXCEEDED,
     REJECT,
     REJECTED,
     RENEW,
     STATES,
     Acknowledgement,
+    Acquired,
+    AcquisitionRequest,
+    Batches,
     Changes,
     DeadRecords,
+    InFlightBatch,
+    Limits,
+    RecordRange,
+    RecordState,
+    Span,
     Write,
+    end_of_batch,
+    exclude_spans,
     find_dead_records,
+    split_into_ranges,
     split_into_runs,
+    throttling_threshold,
 )
-from minibroker.coordinators.share_partitions.in_flight import Batches, InFlightBatch, RecordRange, RecordState
 from minibroker.coordinators.share_state.state import KEEP_START, MAX_BATCHES, StateBatch, combine, merge_neighbors
 from minibroker_protocol.error_codes import ErrorCode
 

@@ -15,15 +15,16 @@ from minibroker.cluster.core import Core
 from minibroker.cluster.features import TRANSACTION_VERSION
 from minibroker.cluster.node import Node
 from minibroker.cluster.routing.slices import ForEach, steps_of
-from minibroker.coordinators.transactions.markers import Marker, write_marker
 from minibroker.coordinators.transactions.store import TransactionStore
 from minibroker.coordinators.transactions.transaction import (
     NO_TIMEOUT_MS,
     RAISES_EPOCHS,
+    Marker,
     Transaction,
     TransactionState,
     end_error,
     is_exhausted,
+    write_marker,
 )
 from minibroker.coordinators.transactions.verification import WriteVerifier
 from minibroker_protocol.error_codes import ErrorCode

@@ -7,7 +7,7 @@ from minibroker.cluster.routing.outcomes import DelayedResponse
 from minibroker.cluster.routing.routes import RefusedRequestError
 from minibroker.cluster.topic_admin import MAX_RECORDS, TOO_LARGE
 from minibroker.security.authorization.acls import Operation
-from minibroker.server.quotas.entities import ENTITY_TYPES, IP, Entity, QuotaError, Values, check_value, keys_of
+from minibroker.server.quotas import ENTITY_TYPES, IP, Entity, QuotaError, Values, check_value, keys_of
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal, handles
 from minibroker.server.requests.held_for_metadata import hold

@@ -17,8 +17,7 @@ from minibroker.config.run_time import is_alterable, key_of
 from minibroker.config.values import ConfigValues
 from minibroker.security.authorization.acls import Operation
 from minibroker.server.requests.call import Call
-from minibroker.server.requests.configs.changes import Changes, Resource, alter, refusal
-from minibroker.server.requests.configs.resources import Change, ResourceError, check_node
+from minibroker.server.requests.configs import Change, Changes, Resource, ResourceError, alter, check_node, refusal
 from minibroker.server.requests.declarations import Refusal, config_resources_at, handles
 from minibroker.server.requests.held_for_metadata import hold
 from minibroker.server.requests.requirements import asked_by_handler, on_cluster

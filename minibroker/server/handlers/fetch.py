@@ -9,12 +9,12 @@ from minibroker.cluster.routing.outcomes import DelayedResponse
 from minibroker.cluster.routing.slices import ForEach, Served
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import PlainShape, Refusal, Target, handles, topics_at
-from minibroker.server.requests.fetch.delayed import DelayedFetch
-from minibroker.server.requests.fetch.reader import (
+from minibroker.server.requests.fetch import (
     FIRST_WITH_IDS,
     FIRST_WITH_V2,
     FIRST_WITH_ZSTD,
     ISOLATION_LEVELS,
+    DelayedFetch,
     Reader,
     build_refused_partition,
 )

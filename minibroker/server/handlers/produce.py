@@ -13,11 +13,13 @@ from minibroker.cluster.topics import Topic
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import PlainShape, Refusal, handles, topics_at
-from minibroker.server.requests.produce.delayed import DelayedProduce
-from minibroker.server.requests.produce.partition_append import RefusedError, append, append_validated
-from minibroker.server.requests.produce.record_sets import (
+from minibroker.server.requests.produce import (
     FIRST_WITH_IDS,
     FIRST_WITH_ONE_BATCH,
+    DelayedProduce,
+    RefusedError,
+    append,
+    append_validated,
     is_appended_unchanged,
     is_transactional,
     takes_long_to_validate,

@@ -17,8 +17,15 @@ from minibroker.coordinators.share_partitions.sessions import (
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Target, handles, topics_at
 from minibroker.server.requests.requirements import asked_by_handler, on_request
-from minibroker.server.requests.share.acknowledging import acknowledge, authorization_error, hint_leader, member_of
-from minibroker.server.requests.share.reader import DelayedShareFetch, ShareReader, failed
+from minibroker.server.requests.share import (
+    DelayedShareFetch,
+    ShareReader,
+    acknowledge,
+    authorization_error,
+    failed,
+    hint_leader,
+    member_of,
+)
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.current_leader import NodeEndpoint

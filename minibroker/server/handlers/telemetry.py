@@ -6,7 +6,7 @@ from minibroker.cluster.routing.routes import RefusedRequestError
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import handles
 from minibroker.server.requests.requirements import NOTHING
-from minibroker.server.telemetry.clients import ClientInstance, TelemetryPush, identity_of
+from minibroker.server.telemetry import ClientInstance, TelemetryPush, identity_of
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import InvalidRecordError

@@ -11,8 +11,7 @@ from minibroker.cluster.topics import resolve_topic_ids
 from minibroker.coordinators.groups.commits import check_member, commit, commit_response
 from minibroker.coordinators.groups.modern.group import GroupRefusedError
 from minibroker.coordinators.groups.registry import AnyGroup
-from minibroker.coordinators.transactions.markers import Marker, write_marker
-from minibroker.coordinators.transactions.transaction import RAISES_EPOCHS
+from minibroker.coordinators.transactions.transaction import RAISES_EPOCHS, Marker, write_marker
 from minibroker.coordinators.transactions.verification import writer_error
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.server.requests.call import Call

@@ -2,18 +2,27 @@
 
 `accept` takes a frame: it decodes the request, calls `handle`, and makes an `Outcome` of the response (`outcome_of`).
 
-Nothing here uses sockets, so tests can call it with bytes. Interceptors run before it (`request_path`).
+Nothing here uses sockets, so tests can call it with bytes. Interceptors run before it (`compose`).
 """
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - the alias names a class
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from minibroker.cluster.fetch_sessions import FINAL_EPOCH, NO_SESSION
 from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
-from minibroker.cluster.routing.outcomes import Answer, Channel, DelayedResponse, Outcome, Waiting, make_answer
+from minibroker.cluster.routing.outcomes import (
+    Answer,
+    Channel,
+    DelayedResponse,
+    FrameHandler,
+    Outcome,
+    Waiting,
+    make_answer,
+)
 from minibroker.cluster.routing.routes import RefusedRequestError, UnservedRequestError
 from minibroker.cluster.routing.slices import ForEach, Work, catch_errors, is_work, then
 from minibroker.server.requests.call import Call
@@ -38,7 +47,10 @@ from minibroker_protocol.primitives import skip_tagged_fields
 
 with lazy:
     from minibroker.coordinators.share_partitions import sessions as share_sessions
-    from minibroker.server.requests import guard, refusals, targets
+    from minibroker.server.requests import guard, meter, refusals, targets
+
+if TYPE_CHECKING:
+    from minibroker.server.requests.authentication import Authentication
 
 _logger = logging.getLogger(__name__)
 
@@ -456,3 +468,19 @@ def encode_answers(answers: Sequence[Answer]) -> tuple[bytearray, Splices]:
             holes = [(position - start, splice) for position, splice in splices[before:]] if start else splices[before:]
             entry.finish(response, out[start:], holes)
     return out, splices
+
+
+def compose(services: Services, authentication: "Authentication | None", channel: Channel) -> FrameHandler:
+    """Return `accept` wrapped in the interceptors that are currently needed: recording, authentication and meter."""
+    recording = services.recording
+    take: FrameHandler
+    if recording is not None:
+        take = partial(accept_recorded, recording, services.faults or None, channel)
+    else:  # Authorization and quotas inspect decoded messages, which the fast path of `accept_plain` skips.
+        take = accept if services.checks_messages else accept_plain
+    if services.quotas is not None:
+        take = partial(meter.accept, services.quotas, take)
+    if authentication is None:
+        return take
+    take = partial(authentication.accept, take)
+    return take if recording is None else partial(recording.accept_login, take, channel)

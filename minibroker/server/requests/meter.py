@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from minibroker.clock import Clock, Timer
     from minibroker.cluster.routing.outcomes import FrameHandler
-    from minibroker.server.quotas.manager import Quotas
+    from minibroker.server.quotas import Quotas
     from minibroker.server.requests.session import Session
 
 _NEVER_THROTTLED: Final = frozenset(

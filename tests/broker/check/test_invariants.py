@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from minibroker import Broker
-from minibroker.server.requests.fetch.reader import build_failed_partition
+from minibroker.server.requests.fetch import build_failed_partition
 from minibroker_chaos import engine
 from minibroker_chaos.check.fact_types import Assignment, Commit
 from minibroker_chaos.check.facts import facts_of

@@ -31,7 +31,7 @@ from minibroker.server.faults.registry import faults_of
 from minibroker.server.inspection.journal import Entry
 from minibroker.server.inspection.recording import recording_of
 from minibroker.server.inspection.request_lines import line_of
-from minibroker.server.requests.request_path import compose
+from minibroker.server.requests.dispatch import compose
 from minibroker_protocol.messages.groups import HeartbeatRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.faults.tapped import Channel, Tapped

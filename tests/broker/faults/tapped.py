@@ -6,7 +6,7 @@ from typing import Any
 from minibroker.cluster.routing.outcomes import Answer, Outcome, Waiting
 from minibroker.server.faults.fault import Fault
 from minibroker.server.faults.registry import FaultRegistry, faults_of
-from minibroker.server.requests.request_path import compose
+from minibroker.server.requests.dispatch import compose
 from minibroker_protocol.codec import Splices
 from tests.broker.harness import Harness, bytes_of, frame_of, response_of
 

@@ -3,10 +3,9 @@
 import pytest
 
 from minibroker.cluster.routing.outcomes import Answer
+from minibroker.server import telemetry
 from minibroker.server.requests.dispatch import accept
-from minibroker.server.telemetry import clients as telemetry
-from minibroker.server.telemetry.clients import PUSHES_PER_CLIENT, TelemetryPush
-from minibroker.server.telemetry.otlp import ClientMetric, read_metrics
+from minibroker.server.telemetry import PUSHES_PER_CLIENT, ClientMetric, TelemetryPush, read_metrics
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from minibroker_protocol.messages.telemetry import GetTelemetrySubscriptionsRequest

@@ -31,9 +31,8 @@ from minibroker.server.inspection.recording import (
 from minibroker.server.inspection.slow_requests import log_slow_requests
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Target
-from minibroker.server.requests.dispatch import call_of, encode_answers
+from minibroker.server.requests.dispatch import call_of, compose, encode_answers
 from minibroker.server.requests.endpoints import endpoint
-from minibroker.server.requests.request_path import compose
 from minibroker.server.requests.session import Session
 from minibroker.server.requests.targets import targets_by_name
 from minibroker_lab.page.recorder import Recorder

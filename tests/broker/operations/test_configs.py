@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from minibroker import Broker, OperationError
-from minibroker.server.telemetry.clients import TelemetryPush
+from minibroker.server.telemetry import TelemetryPush
 from minibroker_protocol.messages.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
 from tests.broker.config.configs import BROKER, LOGGER, SET, change_request
 from tests.broker.socket_client import SocketClient

@@ -7,8 +7,8 @@ import pytest
 
 from minibroker import Broker
 from minibroker.clock import ManualClock
-from minibroker.server.quotas import host_names
-from minibroker.server.quotas.host_names import Addresses, HostNames
+from minibroker.server import quotas
+from minibroker.server.quotas import Addresses, HostNames
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import MetadataRequest
 from tests.broker.config.configs import BROKER, SET, change_request
@@ -48,7 +48,7 @@ class Resolver:
 @pytest.fixture
 def resolver(monkeypatch: pytest.MonkeyPatch) -> Resolver:
     running = Resolver()
-    monkeypatch.setattr(host_names, "addresses_of", running.find)
+    monkeypatch.setattr(quotas, "addresses_of", running.find)
     return running
 
 
@@ -92,7 +92,7 @@ def test_a_search_ends_with_the_last_host_or_in_time(resolver: Resolver) -> None
 
 
 def test_too_many_hosts_are_not_asked_for(resolver: Resolver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_names, "_MAX_WAITING_HOSTS", 2)
+    monkeypatch.setattr(quotas, "_MAX_WAITING_HOSTS", 2)
     results: list[Addresses] = []
     for number in range(3):
         resolver.names.look_up(f"{number}x.test"[::-1], results.append)
@@ -109,7 +109,7 @@ def test_others_are_served_while_a_resolver_is_silent(monkeypatch: pytest.Monkey
         answering.wait()
         return frozenset({"10.0.0.1"} if host == "a.test" else ())
 
-    monkeypatch.setattr(host_names, "addresses_of", find_late)
+    monkeypatch.setattr(quotas, "addresses_of", find_late)
     try:
         with Broker() as broker, SocketClient(broker.address) as client, SocketClient(broker.address) as other:
             limit = change_request(BROKER, "", (SET, "max.connections.per.ip.overrides", "c.test:1"))

@@ -6,7 +6,7 @@ import pytest
 
 from minibroker import Broker
 from minibroker.clock import ManualClock
-from minibroker.server.quotas import host_names
+from minibroker.server import quotas
 from minibroker_protocol.messages.metadata import MetadataRequest
 from tests.broker.harness import batch, fetch_request, produce_request
 from tests.broker.quotas.asking import alter_request
@@ -92,7 +92,7 @@ def test_a_host_with_a_quota_that_is_not_found_any_more_keeps_nobody_out(
     with Broker(data_dir=str(tmp_path), clock=ManualClock()) as broker, SocketClient(broker.address) as client:
         (result,) = client.ask(alter_request(({"ip": "localhost"}, {"connection_creation_rate": 1})), 1).entries
         assert result.error_code == 0
-    monkeypatch.setattr(host_names, "addresses_of", find_nothing)
+    monkeypatch.setattr(quotas, "addresses_of", find_nothing)
     with Broker(data_dir=str(tmp_path), clock=ManualClock()) as broker:
         for _ in range(10):
             with SocketClient(broker.address) as client:

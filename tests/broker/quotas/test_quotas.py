@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from minibroker.server.quotas import manager
-from minibroker.server.quotas.rates import Rate, TokenBucket
+from minibroker.server import quotas as server_quotas
+from minibroker.server.rates import Rate, TokenBucket
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import MetadataRequest
 from minibroker_protocol.messages.topics import (
@@ -176,8 +176,8 @@ def test_quotas_outlive_the_run(harness: Harness) -> None:
 def test_clients_that_change_their_ids_are_remembered_in_bounded_memory(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(manager, "_FORGET_THRESHOLD", 10)
-    monkeypatch.setattr(manager, "_MAX_REMEMBERED", 40)
+    monkeypatch.setattr(server_quotas, "_FORGET_THRESHOLD", 10)
+    monkeypatch.setattr(server_quotas, "_MAX_REMEMBERED", 40)
     set_quota(harness, {"client-id": None}, producer_byte_rate=1000, controller_mutation_rate=1000)
     quotas: Any = harness.services.quotas  # The remembered clients are private.
     for number in range(100):

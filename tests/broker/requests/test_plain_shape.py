@@ -12,8 +12,7 @@ from minibroker.cluster.routing.outcomes import Answer, Outcome
 from minibroker.cluster.routing.routes import UnservedRequestError
 from minibroker.server.inspection.recording import recording_of
 from minibroker.server.requests import dispatch
-from minibroker.server.requests.dispatch import accept, accept_plain, call_of
-from minibroker.server.requests.request_path import compose
+from minibroker.server.requests.dispatch import accept, accept_plain, call_of, compose
 from minibroker_protocol.codec import plain_codec_for, response_encoder_for
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import (

@@ -9,7 +9,7 @@ from minibroker.clock import ManualClock
 from minibroker.config import BrokerConfig, ConfigError
 from minibroker.config.broker import RunTime, read_overrides
 from minibroker.server.connection_quotas import UNLIMITED, ConnectionLimits
-from minibroker.server.quotas.host_names import HostNames
+from minibroker.server.quotas import HostNames
 from minibroker_protocol.error_codes import ErrorCode
 from tests.broker.config.configs import BROKER, OK, SET, change_request, put
 from tests.broker.harness import Harness

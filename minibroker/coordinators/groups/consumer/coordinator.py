@@ -16,10 +16,9 @@ from minibroker.coordinators.groups.assignors import find_assignors
 from minibroker.coordinators.groups.classic.group import Group
 from minibroker.coordinators.groups.classic.rebalances import Rebalances
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup, ConsumerMember
-from minibroker.coordinators.groups.consumer.group_update import GroupUpdate
+from minibroker.coordinators.groups.consumer.group_update import ALL_TOPICS, GroupUpdate, TopicAccess
 from minibroker.coordinators.groups.consumer.migration import Migration
 from minibroker.coordinators.groups.consumer.reconciliation import Rules
-from minibroker.coordinators.groups.consumer.subscriptions import ALL_TOPICS, TopicAccess
 from minibroker.coordinators.groups.modern.coordinator import Answer, Client, ModernGroups
 from minibroker.coordinators.groups.modern.group import JOINING, GroupRefusedError
 from minibroker.coordinators.groups.modern.topics import Partitions, is_subset, partitions_of

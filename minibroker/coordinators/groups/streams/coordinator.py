@@ -34,7 +34,6 @@ from minibroker.coordinators.groups.streams.internal_topics import (
     StatusCode,
     to_record,
 )
-from minibroker.coordinators.groups.streams.reconciliation import reconcile
 from minibroker.coordinators.groups.streams.sticky import StreamsMemberSpec, TaskCounts, assign_sticky
 from minibroker.coordinators.groups.streams.tasks import (
     NO_TASKS,
@@ -44,7 +43,7 @@ from minibroker.coordinators.groups.streams.tasks import (
     are_subset,
     task_sets,
 )
-from minibroker.coordinators.groups.streams.update import RACK_TAGS, STANDBYS, GroupUpdate
+from minibroker.coordinators.groups.streams.update import RACK_TAGS, STANDBYS, GroupUpdate, reconcile
 from minibroker_protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from minibroker_protocol.records.record import NewRecord
 

@@ -7,8 +7,8 @@ import pytest
 from minibroker.coordinators.groups.modern.records import Change
 from minibroker.coordinators.groups.streams.group import RECORDS, StreamsGroup, StreamsMember, TaskState
 from minibroker.coordinators.groups.streams.internal_topics import to_record
-from minibroker.coordinators.groups.streams.reconciliation import reconcile
 from minibroker.coordinators.groups.streams.tasks import HeldTasks, Owners, Tasks
+from minibroker.coordinators.groups.streams.update import reconcile
 from minibroker_protocol.coordinator_records.streams_groups import StreamsGroupTopologyKey
 from minibroker_protocol.error_codes import ErrorCode
 from tests.broker.handlers.streams_group_requests import topology

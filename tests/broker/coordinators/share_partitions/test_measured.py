@@ -1,6 +1,6 @@
 """Metrics of share groups."""
 
-from minibroker.coordinators.share_partitions.changes import Acknowledgement
+from minibroker.coordinators.share_partitions.in_flight import Acknowledgement
 from minibroker.coordinators.share_partitions.manager import Histogram, ShareGroupMetrics
 from tests.broker.coordinators.share_partitions.members import ACCEPT, REJECT, RELEASE, ShareMember, begin
 from tests.broker.harness import Harness, batch

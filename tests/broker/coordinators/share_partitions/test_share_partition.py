@@ -7,15 +7,19 @@ from typing import Any
 import pytest
 
 from minibroker.clock import ManualClock
-from minibroker.coordinators.share_partitions.acquisition import (
+from minibroker.coordinators.share_partitions.in_flight import (
+    EXCEEDED,
+    REJECTED,
+    Acknowledgement,
     Acquired,
     AcquisitionRequest,
+    DeadRecords,
     Limits,
+    RecordState,
     Span,
+    Write,
     exclude_spans,
 )
-from minibroker.coordinators.share_partitions.changes import EXCEEDED, REJECTED, Acknowledgement, DeadRecords, Write
-from minibroker.coordinators.share_partitions.in_flight import RecordState
 from minibroker.coordinators.share_partitions.share_partition import SharePartition
 from minibroker.coordinators.share_state.state import MAX_BATCHES, StateBatch, combine, merge_neighbors
 from minibroker_protocol.error_codes import ErrorCode

@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.coordinators.transactions.markers import Marker, write_marker
-from minibroker.coordinators.transactions.transaction import TransactionState
+from minibroker.coordinators.transactions.transaction import Marker, TransactionState, write_marker
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.groups import FindCoordinatorRequest
 from minibroker_protocol.records.batch import RecordBatch, iter_batches

@@ -1,27 +1,22 @@
-"""The append of a Produce request's records to one partition (Kafka's `Partition.appendRecordsToLeader`).
+"""The appends of a Produce request to one partition, and responses that wait for replicas.
 
-The append checks the records, assigns offsets and stages the write. Topics without special settings accept
-batches of format v2 unchanged. All other records go through the log validator. Errors are reported in the
-response of the partition.
+Most topics accept batches unchanged. For all others the log validator checks each record.
 """
 
-from typing import Any, Final, NamedTuple, cast
+from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from minibroker.clock import Timer
 from minibroker.cluster.advice import LARGE_BATCHES, explain_batch_size
 from minibroker.cluster.core import Core
 from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
 from minibroker.cluster.node import Node
 from minibroker.cluster.partition import Partition
+from minibroker.cluster.routing.outcomes import DelayedResponse
 from minibroker.cluster.routing.slices import catch_errors, then
 from minibroker.cluster.topics import Topic
 from minibroker.server.requests.call import Call
-from minibroker.server.requests.produce.delayed import refuse_partition
-from minibroker.server.requests.produce.record_sets import (
-    FIRST_WITH_IDS,
-    FIRST_WITH_ONE_BATCH,
-    is_appended_unchanged,
-    is_v2,
-)
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import (
     InvalidRecordError,
@@ -35,13 +30,20 @@ from minibroker_protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
 )
 from minibroker_protocol.records.header import (
     ATTRIBUTES,
+    CODEC_MASK,
+    CRC_COVERS_FROM,
+    MAGIC_AT,
     MAGIC_V2,
     NO_OFFSET,
     PRODUCER_ID,
+    RECORD_BATCH_OVERHEAD,
     TIMESTAMP_TYPE_FLAG,
+    TRANSACTIONAL_FLAG,
     BatchHeader,
     CompressionCodec,
     TimestampType,
@@ -49,13 +51,157 @@ from minibroker_protocol.records.header import (
     make_header,
 )
 from minibroker_protocol.records.produced_batch import check_produced_batch, check_produced_fields
-from minibroker_protocol.schema import Records
+from minibroker_protocol.schema import Records, first_version
 from minibroker_storage.log import Log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 with lazy:
     from minibroker.coordinators.transactions import verification
-    from minibroker.server.requests.produce import schema_check
+    from minibroker.server.requests import schema_check
     from minibroker_protocol.records import log_validator
+
+
+FIRST_WITH_ONE_BATCH: Final = 3
+"""The first version of Produce with exactly one batch of format v2 per partition."""
+FIRST_WITH_IDS: Final = first_version(TopicProduceData, "topic_id")
+"""The first version of Produce that identifies topics by id."""
+_ATTRIBUTES_AT: Final = CRC_COVERS_FROM + 1
+"""The position of the lower attribute byte of a batch, which contains the codec."""
+_MAX_RECORDS: Final = 1000
+_MAX_BYTES: Final = 1 << 20
+_MAX_COMPRESSED_BYTES: Final = 256
+"""zstd can expand this to at most 8 MiB."""
+_MAX_LEGACY_BYTES: Final = 16_384
+_RECORD_COUNT: Final = slice(RECORD_BATCH_OVERHEAD - 4, RECORD_BATCH_OVERHEAD)
+_LEGACY_ATTRIBUTES_AT: Final = MAGIC_AT + 1
+
+
+def is_appended_unchanged(topic: Topic, records: memoryview, call: Call) -> bool:
+    """Return whether a valid batch is appended without checking its records."""
+    return topic.keeps_batches and (call.api_version >= FIRST_WITH_ONE_BATCH or is_v2(records))
+
+
+def is_v2(records: memoryview) -> bool:
+    """Return whether the records begin with a batch of format v2."""
+    return len(records) > MAGIC_AT and records[MAGIC_AT] >= MAGIC_V2
+
+
+def is_transactional(records: Any) -> bool:
+    """Return whether the first batch is transactional. Requests with several batches are not served."""
+    return bool(
+        records
+        and len(records) > _ATTRIBUTES_AT
+        and records[MAGIC_AT] == MAGIC_V2
+        and records[_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG
+    )
+
+
+def takes_long_to_validate(records: memoryview, max_message_bytes: int) -> bool:
+    """Return whether validation may have to process more than a thousand records, or more than a megabyte."""
+    if is_v2(records):
+        if len(records) > max_message_bytes:  # The batch will be rejected without reading its records.
+            return False
+        count = int.from_bytes(records[_RECORD_COUNT], "big")
+        # A few compressed kilobytes can expand to 100 MiB, so the size limit for compressed records is smaller.
+        is_compressed = records[_ATTRIBUTES_AT] & CODEC_MASK
+        return count > _MAX_RECORDS or len(records) > (_MAX_COMPRESSED_BYTES if is_compressed else _MAX_BYTES)
+    # The number of messages inside a compressed message is unknown.
+    is_compressed = len(records) > _LEGACY_ATTRIBUTES_AT and records[_LEGACY_ATTRIBUTES_AT] & CODEC_MASK
+    return bool(is_compressed) or len(records) > _MAX_LEGACY_BYTES
+
+
+def refuse_partition(response: PartitionProduceResponse, code: ErrorCode, reason: object) -> None:
+    """Set an error in a partition's response that explains why nothing was appended.
+
+    This function is not named `refuse`, because handlers have a function of that name for whole requests.
+    """
+    response.error_code = code
+    response.base_offset = NO_OFFSET
+    response.error_message = str(reason)
+
+
+class DelayedProduce(DelayedResponse):
+    """A response that waits until its records are on disk and, for acks=all, below the high watermark."""
+
+    deliver: Callable[[ProduceResponse], None]
+
+    def __init__(self, response: ProduceResponse, call: Call, flushing: Iterable[Log]) -> None:
+        self._response = response
+        self._call = call
+        self._unflushed = set(flushing)
+        self._unreplicated: list[tuple[Partition, PartitionProduceResponse]] = []
+        self._timer: Timer | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether anything is still awaited."""
+        return bool(self._unflushed or self._unreplicated)
+
+    def on_flushed(
+        self, partition: Partition, node: Node, outcomes: list[PartitionProduceResponse], error: OSError | None
+    ) -> None:
+        """Handle a completed or failed flush of a partition's log. `node` was the leader at the append."""
+        self._unflushed.discard(partition.log)
+        for outcome in outcomes:
+            if error is not None:
+                refuse_partition(outcome, ErrorCode.KAFKA_STORAGE_ERROR, error)
+            elif partition.leader is not node:
+                refuse_partition(outcome, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_LEADER_OR_FOLLOWER.meaning)
+        self._deliver_if_complete()
+
+    def wait_for_replicas(
+        self, unreplicated: list[tuple[Partition, PartitionProduceResponse]], timeout_ms: int
+    ) -> None:
+        """Wait for the high watermark to pass these appends, at most for a time, after which their records stay."""
+        self._unreplicated = unreplicated
+        for partition, _ in unreplicated:
+            partition.log.add_append_listener(self._on_append)
+        self._timer = self._call.core.clock.call_later(max(timeout_ms, 0), self._expire)
+
+    def _on_append(self, log: Log) -> None:  # noqa: ARG002 - the listener's signature
+        """Complete what is replicated, or has another leader (`Partition.checkEnoughReplicasReachOffset`)."""
+        remaining: list[tuple[Partition, PartitionProduceResponse]] = []
+        for partition, outcome in self._unreplicated:
+            if partition.leader is not self._call.node or partition.topic.is_gone:
+                outcome.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            elif outcome.base_offset >= partition.log.high_watermark:
+                remaining.append((partition, outcome))
+        self._end_wait(remaining)
+
+    def _expire(self) -> None:
+        for _, outcome in self._unreplicated:
+            outcome.error_code = ErrorCode.REQUEST_TIMED_OUT
+        self._end_wait([])
+
+    def _end_wait(self, remaining: list[tuple[Partition, PartitionProduceResponse]]) -> None:
+        waited, self._unreplicated = self._unreplicated, remaining
+        for partition in {partition for partition, _ in waited}.difference(partition for partition, _ in remaining):
+            partition.log.remove_append_listener(self._on_append)
+        if waited and not remaining:
+            if self._timer is not None:
+                self._timer.cancel()
+            # Another request may be in the middle of its work, and the delivery serves the next one of the connection.
+            self._call.core.call_soon(self._deliver_if_complete)
+
+    def _deliver_if_complete(self) -> None:
+        if not self.is_waiting and hasattr(self, "deliver"):
+            self.deliver(self._response)
+            del self.deliver
+
+    def waits_for(self) -> str:
+        """Return what the request waits for, see `DelayedResponse`."""
+        if self._unreplicated:
+            return f"the replicas of {len(self._unreplicated)} partitions"
+        return f"its records to be on disk, in {len(self._unflushed)} partitions"
+
+    def cancel(self) -> None:
+        """Drop the response because the client disconnected. The records stay."""
+        if hasattr(self, "deliver"):
+            del self.deliver
+        self._end_wait([])
+
 
 _FIRST_WITH_ZSTD: Final = 7
 _FIRST_WITH_ABORTABLE: Final = 11
@@ -237,7 +383,7 @@ class _ValidatedAppend(NamedTuple):
         )
         return then(validation, lambda prepared: self.append(prepared, now_ms))
 
-    def append(self, prepared: "log_validator.PreparedRecords", now_ms: int) -> PartitionProduceResponse:
+    def append(self, prepared: log_validator.PreparedRecords, now_ms: int) -> PartitionProduceResponse:
         """Append validated records. Other requests may have been served during the validation."""
         partition, call, response = self.partition, self.call, self.response
         topic, log = partition.topic, partition.log

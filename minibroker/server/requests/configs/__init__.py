@@ -1,1 +1,0 @@
-"""Configurations that clients describe and alter."""

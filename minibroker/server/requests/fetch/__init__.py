@@ -1,4 +1,0 @@
-"""Fetch requests: reads (`reader`) and waiting (`delayed`).
-
-Fetch sessions are in `minibroker.cluster.fetch_sessions`.
-"""

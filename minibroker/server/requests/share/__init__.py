@@ -1,1 +1,0 @@
-"""ShareFetch and ShareAcknowledge requests (KIP-932): acquisition, waiting (`DelayedShareFetch`), acknowledgements."""

@@ -1,1 +1,0 @@
-"""Metrics that clients push to the broker (KIP-714)."""
