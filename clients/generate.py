@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from minibroker_control.app import make_app
+from minibroker_control.plane import make_app
 
 FOLDER: Final = Path(__file__).parent
 VERSION: Final = "7.10.0"

@@ -33,8 +33,7 @@ from pyspark.sql import functions as f
 
 from minibroker import Broker
 from minibroker_pipeline.connector import TopicSource, stream_to_parquet, stream_topics
-from minibroker_pipeline.jobs.stats import Line, stats
-from minibroker_pipeline.jobs.stats_page import stats_text
+from minibroker_pipeline.jobs.stats import Line, stats, stats_text
 from minibroker_pipeline.progress import show_progress
 from minibroker_pipeline.session import spark_session
 

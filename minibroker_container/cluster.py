@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from minibroker.cli.kafka_lines import write_ready_lines
-from minibroker.cluster.nodes_file import NodesFile
+from minibroker.cluster.node import NodesFile
 from minibroker.config.addresses import format_reachable, parse_address
 from minibroker.server.remote.holder import Holder, LinkPort
 from minibroker.server.remote.link import Endpoint

@@ -45,7 +45,7 @@ from typing import NoReturn
 from minibroker.cli import container_variables as variables
 from minibroker.cluster import listeners
 from minibroker.cluster.listeners import ServedListener
-from minibroker_container import files, lists, unused, vendors
+from minibroker_container import files, lists, vendors
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
@@ -331,7 +331,7 @@ def container_command(
         return command
     translated = vendors.translate(environment, _warn)
     configs = effective_configs(translated)
-    unused.warn_unused(environment, configs, _warn)
+    vendors.warn_unused(environment, configs, _warn)
     if _is_controller_only(configs) and not translated.get("MINIBROKER_LISTEN"):
         silent = lists.silent_addresses(translated, configs)
         return [sys.executable, os.path.abspath(sys.argv[0]), lists.HOLD_PORTS, lists.node_of(configs), *silent]

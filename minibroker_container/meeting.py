@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Union
 
 from minibroker.cluster.data_dir import DEFAULT_NODE_ID
-from minibroker.cluster.nodes_file import NodesFile
+from minibroker.cluster.node import NodesFile
 from minibroker.config.addresses import format_address, is_local, parse_address
 from minibroker.server.remote import link
 from minibroker.server.remote.link import Address, Ask, Claim, Endpoint, LinkError

@@ -13,8 +13,7 @@ from typing import Any, Final, NamedTuple, cast
 from minibroker.cli.container_variables import variable_of
 from minibroker.config.addresses import is_local, parse_address
 from minibroker_container.files import open_named_file
-from minibroker_container.unused import describe, warn_of
-from minibroker_container.vendors import AUTHORIZER, Warn
+from minibroker_container.vendors import AUTHORIZER, Warn, describe, warn_of
 from minibroker_control.vendors.cluster_config import AT_START, PROPERTIES
 
 NODE_CONFIG: Final = "/etc/redpanda/redpanda.yaml"

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from minibroker.cli import container_variables as variables
-from minibroker_container.unused import describe, warn_of
-from minibroker_container.vendors import Warn
+from minibroker_container.vendors import Warn, describe, warn_of
 
 _CONFLUENT: Final = "SCHEMA_REGISTRY_"
 _STORE: Final = "SCHEMA_REGISTRY_KAFKASTORE_"

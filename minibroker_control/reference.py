@@ -14,7 +14,7 @@ from minibroker.operations import asynchronous_handles as handles
 from minibroker.operations import asynchronous_trials as trials
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.server.faults.fields import HOW_OFTEN, MATCH, WHAT
-from minibroker_control.app import make_app
+from minibroker_control.plane import make_app
 
 _BEGIN: Final = "<!-- Made by `python -m minibroker_control.reference docs`: change the code. -->"
 _END: Final = "<!-- The end of what was made. -->"

@@ -8,8 +8,7 @@ import functools
 import re
 from typing import Final
 
-from minibroker.config.names.regular_expressions.expression import RegularExpression, RegularExpressionError
-from minibroker.config.names.regular_expressions.syntax import parse
+from minibroker.config.names.regular_expressions import RegularExpression, RegularExpressionError, parse
 from minibroker_registry.schema import InvalidSchemaError
 
 _BEYOND_RE2: Final = re.compile(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from minibroker import Broker
-from minibroker.operations.seeding.seeds import SeedError
+from minibroker.operations.seeding import SeedError
 from tests.documented import Block, blocks
 
 PAGE = "docs/seed-data.md"

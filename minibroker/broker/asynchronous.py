@@ -21,7 +21,7 @@ from minibroker.server.services import Services
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
-    from minibroker.operations.seeding import seeds
+    from minibroker.operations import seeding
     from minibroker.server import loop_watch
     from minibroker.server.inspection import journal as inspection_journal
     from minibroker.server.inspection import recording, slow_requests
@@ -239,7 +239,7 @@ class AsyncBroker(AsyncOperations):
                 _log_differences(topic, spec)
         create_topics(core, plans)
         if self._options.seeds is not None:
-            seeds.load_seeds(services, self._options.seeds)
+            seeding.load_seeds(services, self._options.seeds)
 
     def _record_requests(self, services: Services) -> None:
         journal, slow_ms = self._options.journal, services.core.config.integer("minibroker.slow.request.ms")

@@ -18,7 +18,7 @@ from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
     import minibroker_control
-    from minibroker.operations.seeding import seed_file
+    from minibroker.operations import seeding
     from minibroker.security import settings as security_settings
     from minibroker_chaos import rows
     from minibroker_lab import page as page_module
@@ -27,7 +27,7 @@ with lazy:
 
 if TYPE_CHECKING:
     # Imported for type checking only, because most brokers use none of these modules.
-    from minibroker.operations.seeding.seeds import Seeds
+    from minibroker.operations.seeding import Seeds
     from minibroker_control.plane import ControlPlane
     from minibroker_lab.page.plane import PagePlane
     from minibroker_registry.server import RegistryServer
@@ -71,7 +71,7 @@ class CheckedOptions:
         self.config = BrokerConfig.from_properties(properties)
         self.topics = _parse_topics(options)
         seed_data = options.get("seed_data")
-        self.seeds = None if seed_data is None else seed_file.read_seeds(os.fspath(seed_data))
+        self.seeds = None if seed_data is None else seeding.read_seeds(os.fspath(seed_data))
         self.racks = _parse_racks(options, self.seeds)
         default_brokers = 1 if self.chaos is None else CHAOS_BROKERS
         self.brokers = _count_brokers(options, self.racks, default_brokers)

@@ -15,10 +15,8 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from minibroker.cluster.node import Node
-from minibroker.cluster.nodes_file import NodesFile
-from minibroker.cluster.partition import Partition
-from minibroker.cluster.replicas import Replicas, assign_replicas, stripe_replicas
+from minibroker.cluster.node import Node, NodesFile
+from minibroker.cluster.partition import Partition, Replicas, assign_replicas, stripe_replicas
 
 if TYPE_CHECKING:
     from minibroker.cluster.topics import Topic, Topics

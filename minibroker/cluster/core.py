@@ -21,8 +21,7 @@ from minibroker.cluster.listeners import advertised_addresses
 from minibroker.cluster.logs.chores import Chores
 from minibroker.cluster.logs.log_manager import LogManager
 from minibroker.cluster.logs.write_group import WriteGroup
-from minibroker.cluster.node import Node
-from minibroker.cluster.nodes_file import NodesFile
+from minibroker.cluster.node import Node, NodesFile
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.routing.slices import Slices, Steps, drain
 from minibroker.cluster.topics import ProducerIds, Topics

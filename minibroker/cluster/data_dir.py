@@ -17,7 +17,7 @@ from typing import Final
 
 from minibroker.cluster.temporary import is_temporary
 from minibroker.config.properties import parse_properties
-from minibroker_protocol.uuids import new_uuid, uuid_text
+from minibroker_protocol.primitives import new_uuid, uuid_text
 from minibroker_storage.data_directory.clean_shutdown import (
     MAX_BOOT_ID,
     LastStop,

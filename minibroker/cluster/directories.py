@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from minibroker_protocol.uuids import new_uuid
+from minibroker_protocol.primitives import new_uuid
 from minibroker_storage.checkpoints import LeaderEpochCheckpoint, read_partition_metadata
 from minibroker_storage.data_directory.names import PARTITION_DIRECTORY, TEMPORARY_DIRECTORY, parse_partition_directory
 from minibroker_storage.errors import CorruptCheckpointError

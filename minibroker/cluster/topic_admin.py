@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.core import Core
-from minibroker.cluster.replicas import Replicas
+from minibroker.cluster.partition import Replicas
 from minibroker.cluster.routing.routes import RefusedRequestError
 from minibroker.cluster.topics import Topic, topic_name_error
 from minibroker.config import BrokerConfig, ConfigError, TopicConfig

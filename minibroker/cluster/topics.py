@@ -31,14 +31,13 @@ from minibroker.cluster.directories import (
 from minibroker.cluster.durability import Durability
 from minibroker.cluster.log_settings import append_policy, checks_schemas, keeps_batches, log_config
 from minibroker.cluster.metadata_file import MetadataFile
-from minibroker.cluster.partition import LogManager, Partition
-from minibroker.cluster.replicas import PartitionRacks, Replicas, racks_of
+from minibroker.cluster.partition import LogManager, Partition, PartitionRacks, Replicas, racks_of
 from minibroker.config import BrokerConfig, TopicConfig
 from minibroker.config.keys import LONG_MAX
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS, INTERNAL_TOPICS, METADATA_TOPIC, TRANSACTION_STATE
 from minibroker_protocol.messages.metadata import MetadataResponsePartition
+from minibroker_protocol.primitives import new_uuid, parse_uuid, uuid_text
 from minibroker_protocol.records.append_policy import AppendPolicy
-from minibroker_protocol.uuids import new_uuid, parse_uuid, uuid_text
 from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.names import (
     LEGAL_TOPIC,

@@ -5,7 +5,7 @@ from typing import Final
 
 from minibroker.config.key_tables import CLIENT_METRICS_KEYS
 from minibroker.config.keys import ConfigError, ConfigValue
-from minibroker.config.names.regular_expressions.expression import CostError, RegularExpression, RegularExpressionError
+from minibroker.config.names.regular_expressions import CostError, RegularExpression, RegularExpressionError
 from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
 
 _METRICS: Final = "metrics"

@@ -13,7 +13,7 @@ from minibroker.operations.records import partitions_of, topic_of
 from minibroker.operations.wording import UInt32, config_text
 from minibroker.server.services import Services
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.uuids import uuid_text
+from minibroker_protocol.primitives import uuid_text
 
 __tracebackhide__ = is_the_callers
 

@@ -23,9 +23,8 @@ from _pytest.runner import runtestprotocol
 
 from minibroker.operations.wording import format_count
 from minibroker.pytest_plugin import CHAOS_PROPERTY, CHAOS_RUN
-from minibroker_chaos.novelty import Novelty
 from minibroker_chaos.rows import PROFILES, rows_of
-from minibroker_chaos.shrinking import ShrinkResult, Trial, shrink
+from minibroker_chaos.shrinking import Novelty, ShrinkResult, Trial, shrink
 from minibroker_chaos.steps import DEFAULT_PROFILE, ChaosError, Step, from_json, to_json
 
 if TYPE_CHECKING:

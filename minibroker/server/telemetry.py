@@ -13,8 +13,8 @@ from minibroker.cluster.core import Core
 from minibroker.config.client_metrics import ALL_METRICS, DEFAULT_INTERVAL_MS, MATCHED, ClientMetricsConfig
 from minibroker.config.keys import ConfigResourceType
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.primitives import uuid_text
 from minibroker_protocol.records.header import crc32c
-from minibroker_protocol.uuids import uuid_text
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _RESOURCE_METRICS: Final = 1

@@ -13,6 +13,7 @@ from minibroker.operations.topics import page_of
 from minibroker.operations.wording import Int64
 from minibroker_control.models import (
     Body,
+    NamesRoute,
     Place,
     ResponseBody,
     Timeout,
@@ -21,7 +22,6 @@ from minibroker_control.models import (
     describes,
     warnings_field,
 )
-from minibroker_control.parameters import NamesRoute
 from minibroker_control.remote import OnBroker
 from minibroker_control.routes import calls
 from minibroker_storage.data_directory.names import TopicPartition

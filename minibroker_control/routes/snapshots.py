@@ -8,8 +8,7 @@ from pydantic_core import PydanticCustomError
 
 from minibroker.cluster.errors import ConflictError, NotFoundError
 from minibroker.operations import snapshots
-from minibroker_control.models import Body, ResponseBody
-from minibroker_control.parameters import NamesRoute
+from minibroker_control.models import Body, NamesRoute, ResponseBody
 from minibroker_control.remote import OnBroker, from_state
 from minibroker_control.routes import calls
 

@@ -7,16 +7,21 @@ from typing import TYPE_CHECKING, Any, Final
 from minibroker.server.inspection.exchanges import Kind
 from minibroker.server.inspection.journal import Entry
 from minibroker.server.inspection.message_json import SECRETS, is_password
-from minibroker_lab.page.events import fault_text
-from minibroker_lab.page.follow.links import record_sets
+from minibroker_lab.page.follow.sightings import record_sets
+from minibroker_lab.page.rows import fault_text
 from minibroker_lab.reading import has_secrets
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.fields.batches import record_set_tree
 from minibroker_protocol.fields.coordinators import open_records
-from minibroker_protocol.fields.frames import request_fields, response_fields
+from minibroker_protocol.fields.frames import (
+    request_fields,
+    request_in_version,
+    request_versions,
+    response_fields,
+    response_in_version,
+)
 from minibroker_protocol.fields.meanings import meanings_json, tree_json
 from minibroker_protocol.fields.tree import ERROR, NOT_OPENED, UNKNOWN, Limits, Node
-from minibroker_protocol.fields.versions import request_in_version, request_versions, response_in_version
 from minibroker_protocol.internal_topics import INTERNAL_TOPICS
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from minibroker_lab.page.events import Events
-from minibroker_lab.page.rows import Rows
+from minibroker_lab.page.rows import Events, Rows
 from minibroker_protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from minibroker_protocol.java_text import INT_BITS, parse_integer
-from minibroker_protocol.uuids import uuid_text
+from minibroker_protocol.primitives import uuid_text
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.configs import alter_configs, describe_configs, list_resources
 from minibroker_tools.commands.common import add_connection, cluster_of

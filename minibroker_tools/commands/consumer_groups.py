@@ -33,7 +33,7 @@ from minibroker_tools.options import Options, Values
 from minibroker_tools.output import format_row, write_error_line, write_line
 
 with lazy:
-    from minibroker.config.names.regular_expressions import expression
+    from minibroker.config.names import regular_expressions
 
 _ACTIONS: Final = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
 _STATES: Final = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling")
@@ -174,8 +174,8 @@ def _check_reset(values: Values) -> None:
 
 def _validate_regex(pattern: str) -> None:
     try:
-        expression.RegularExpression(pattern)
-    except expression.RegularExpressionError as error:
+        regular_expressions.RegularExpression(pattern)
+    except regular_expressions.RegularExpressionError as error:
         write_line(f"The regular expression `{pattern}` is invalid: {error.description}.")
     else:
         write_line(f"The regular expression `{pattern}` is valid.")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.membership import Consumer
+from minibroker_tools.client.groups import Consumer
 from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Options, Values, key_values

@@ -12,7 +12,7 @@ from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.records.header import TimestampType
 from minibroker_protocol.records.record import Headers
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.membership import Consumer
+from minibroker_tools.client.groups import Consumer
 from minibroker_tools.client.offsets import (
     EARLIEST,
     LATEST,

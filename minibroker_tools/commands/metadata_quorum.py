@@ -10,7 +10,7 @@ from typing import Final
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.java_text import to_long, trim
 from minibroker_protocol.messages import cluster as api
-from minibroker_protocol.uuids import uuid_text
+from minibroker_protocol.primitives import uuid_text
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.settings import load_properties
 from minibroker_tools.commands.common import add_connection, cluster_of

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from minibroker_protocol.uuids import uuid_text
+from minibroker_protocol.primitives import uuid_text
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.producer import ACKS, CODECS, Outgoing, Producer
 from minibroker_tools.client.settings import Settings, load_properties

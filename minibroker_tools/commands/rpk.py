@@ -10,9 +10,10 @@ from urllib.parse import quote
 
 from minibroker_tools.client.groups import DEAD, delete_group, describe_group, list_groups
 from minibroker_tools.client.offsets import LATEST, fetch_committed_offsets, list_offsets
-from minibroker_tools.commands.rpk_common import (
+from minibroker_tools.commands.rpk_topics import (
     PROFILES,
     add_command,
+    add_topic_commands,
     cluster_of,
     parse_settings,
     print_columns,
@@ -20,7 +21,6 @@ from minibroker_tools.commands.rpk_common import (
     read_profiles,
     request_admin_api,
 )
-from minibroker_tools.commands.rpk_topics import add_topic_commands
 from minibroker_tools.failures import ApiError, ToolError, UsageError
 from minibroker_tools.options import KAFKA_VERSION
 from minibroker_tools.output import flush, write_error_line, write_line

@@ -24,8 +24,7 @@ from minibroker_protocol.messages.topics import (
     CreateTopicsRequest,
     DeleteTopicsRequest,
 )
-from minibroker_protocol.primitives import ZERO_UUID
-from minibroker_protocol.uuids import uuid_text
+from minibroker_protocol.primitives import ZERO_UUID, uuid_text
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.configs import TOPIC, ConfigEntry, describe_configs, is_default
 from minibroker_tools.client.offsets import TopicPartition

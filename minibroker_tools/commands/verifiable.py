@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.membership import Consumer
+from minibroker_tools.client.groups import Consumer
 from minibroker_tools.client.offsets import TopicPartition, group_values
 from minibroker_tools.client.producer import ACKS, Outgoing, Producer
 from minibroker_tools.client.reader import Received

@@ -1,4 +1,4 @@
-"""The primitive types of Kafka's protocol, and the unsigned varint of the compact forms.
+"""The primitive types of Kafka's protocol, the unsigned varint of the compact forms, and the text form of UUIDs.
 
 A type is either *fixed* (described by a `struct` format letter) or *sized* (preceded by its length). Sized types have
 two forms. In plain versions, the length is a signed int16 or int32, and -1 is null. In flexible versions (KIP-482), it
@@ -20,6 +20,8 @@ ARRAY      int32 count + elements         COMPACT_ARRAY               list, or N
 ========== ============================== =========================== =================================
 """
 
+import binascii
+import os
 from typing import Final, NamedTuple
 
 from minibroker_protocol.errors import DecodeError, EncodeError
@@ -131,3 +133,33 @@ def shorten_text(text: bytes) -> bytes:
     """Shorten UTF-8 text to `MAX_STRING_BYTES` bytes, including an ellipsis, without splitting a character."""
     start = text[: MAX_STRING_BYTES - len(_ELLIPSIS)]
     return start.decode(errors="ignore").encode() + _ELLIPSIS
+
+
+_BYTES: Final = 16
+_TO_URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
+_FROM_URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
+
+
+def new_uuid() -> bytes:
+    """Return a random UUID that is not one of Kafka's reserved values and whose text does not start with a dash."""
+    while True:
+        uuid = os.urandom(_BYTES)
+        if any(uuid[:-1]) and not uuid_text(uuid).startswith("-"):
+            return uuid
+
+
+def uuid_text(uuid: bytes) -> str:
+    """Return Kafka's text form of a 16-byte UUID: URL-safe Base64 without padding, 22 characters."""
+    return binascii.b2a_base64(uuid, newline=False).translate(_TO_URL_SAFE).rstrip(b"=").decode()
+
+
+def parse_uuid(text: str) -> bytes:
+    """Return the 16 bytes of a UUID's text form.
+
+    Raises:
+        ValueError: the text is not a UUID.
+    """
+    uuid = binascii.a2b_base64(text.encode().translate(_FROM_URL_SAFE) + b"==", strict_mode=True)
+    if len(uuid) != _BYTES:
+        raise ValueError(f"{text!r} is not a UUID")
+    return uuid

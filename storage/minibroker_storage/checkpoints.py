@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from typing import Any, Final, NamedTuple
 
-from minibroker_protocol.uuids import parse_uuid, uuid_text
+from minibroker_protocol.primitives import parse_uuid, uuid_text
 from minibroker_storage.errors import CorruptCheckpointError
 from minibroker_storage.files import read_file, write_atomically
 

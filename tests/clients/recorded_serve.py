@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from minibroker.cli.main import main
 from minibroker_control import plane
-from minibroker_control.app import make_app
+from minibroker_control.plane import make_app
 from minibroker_control.remote import Remote
 
 CALLS = "MINIBROKER_CALLS"

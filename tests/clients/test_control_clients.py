@@ -17,7 +17,7 @@ import pytest
 
 from clients import generate
 from minibroker import __version__
-from minibroker_control.app import make_app
+from minibroker_control.plane import make_app
 from tests.clients import control_client_programs as programs
 from tests.clients.broker_process import ROOT
 from tests.clients.broker_process import environment as with_checkout

@@ -10,7 +10,7 @@ import pytest
 from minibroker import AsyncBroker, Broker, Security
 from minibroker_control.vendors.ports import AdminPorts
 from minibroker_tools.commands import rpk as rpk_command
-from minibroker_tools.commands import rpk_common
+from minibroker_tools.commands import rpk_topics
 from tests.command_line_tools.runs import Printed, run_tool
 from tests.patience import PATIENCE_S
 
@@ -217,7 +217,7 @@ def test_a_license_has_no_effect(words: tuple[str, ...]) -> None:
 
 def test_profiles_keep_settings(broker: Broker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    for module in (rpk_command, rpk_common):
+    for module in (rpk_command, rpk_topics):
         monkeypatch.setattr(module, "PROFILES", tmp_path / ".config/rpk/minibroker.json")
     assert run_tool("rpk", "profile", "create", "far", "-s", "brokers=nowhere:1").status == 0
     assert run_tool("rpk", "topic", "list").status == 1

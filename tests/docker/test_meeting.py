@@ -12,7 +12,7 @@ import pytest
 from kazoo.client import KazooClient  # type: ignore[import-untyped] # it has no types
 
 from minibroker import Broker
-from minibroker.cluster.nodes_file import NodesFile
+from minibroker.cluster.node import NodesFile
 from minibroker.config import BrokerConfig
 from minibroker.security.sasl.scram import derive_credential
 from minibroker.server.remote import link

@@ -14,8 +14,8 @@ from minibroker.config.keys import ConfigError, ConfigKey, ConfigType, Importanc
 from minibroker.coordinators.coordinator_log import partition_for
 from minibroker.coordinators.java_order import topic_id_sort_key, uuid_hash
 from minibroker_protocol.java_text import fold_case, parse_double, parse_integer, trim, utf16_order
+from minibroker_protocol.primitives import uuid_text
 from minibroker_protocol.records.partitioner import partition_for_key
-from minibroker_protocol.uuids import uuid_text
 from tests.kafka.fixtures import or_skip
 from tests.kafka.line_oracle import LineOracle
 

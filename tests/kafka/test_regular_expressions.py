@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from minibroker.config.names.regular_expressions.expression import RegularExpression, RegularExpressionError
+from minibroker.config.names.regular_expressions import RegularExpression, RegularExpressionError
 from tests.broker.names.regular_expressions.test_expression import (
     NO_CLASS,
     NO_ESCAPE,

@@ -8,8 +8,15 @@ import pytest
 from minibroker_protocol.codec import decode
 from minibroker_protocol.errors import DecodeError, EncodeError
 from minibroker_protocol.json_values import number_json
-from minibroker_protocol.primitives import ZERO_UUID, read_uvarint, skip_tagged_fields, write_uvarint
-from minibroker_protocol.uuids import new_uuid, parse_uuid, uuid_text
+from minibroker_protocol.primitives import (
+    ZERO_UUID,
+    new_uuid,
+    parse_uuid,
+    read_uvarint,
+    skip_tagged_fields,
+    uuid_text,
+    write_uvarint,
+)
 from tests.protocol.sample_messages import Arrays, Numbers, Texts, encoded
 
 UUID = bytes(range(16))

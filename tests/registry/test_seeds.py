@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from minibroker import Broker
-from minibroker.operations.seeding.seeds import SeedError
+from minibroker.operations.seeding import SeedError
 from tests.registry.rest import Rest
 from tests.registry.schemas import INCOMPATIBLE, OTHER, V1, V2, record
 

@@ -9,10 +9,9 @@ import pytest
 from minibroker_protocol.errors import DecodeError, InvalidRecordError
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.record import NewRecord
-from minibroker_storage.cleaner.batch_filter import BatchFilter, RetainedEntry
+from minibroker_storage.cleaner.batch_filter import BatchFilter, CleanedTransactions, RetainedEntry
 from minibroker_storage.cleaner.offset_map import OffsetMap
 from minibroker_storage.cleaner.plan import ActiveProducer
-from minibroker_storage.cleaner.transactions import CleanedTransactions
 from minibroker_storage.transaction_index import AbortedTxn
 from tests.storage.cleaning import DAY_MS, Entry, batch, entries_of, entry, marker, records_of
 from tests.storage.helpers import NOW

@@ -12,8 +12,7 @@ from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.header import CompressionCodec, stamp
 from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.dump.files import DumpOptions, FileKind, expand
-from minibroker_storage.explain.logs import explain_message_07
-from minibroker_storage.explain.page import Page, Rows
+from minibroker_storage.explain import Page, Rows, explain_message_07
 from tests.storage.dumping import KAFKAS, ORDERS, as_text, explained, log_file
 from tests.storage.helpers import NOW, Home, a_batch
 

@@ -20,7 +20,7 @@ from minibroker.cluster.errors import OperationError
 from minibroker.cluster.topics import Topic
 from minibroker.operations.producing import Message
 from minibroker.operations.reset import reset
-from minibroker.operations.seeding.seeds import SeededRecord, SeededTopic, Seeds, load_seeds
+from minibroker.operations.seeding import SeededRecord, SeededTopic, Seeds, load_seeds
 from minibroker_protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from tests.broker.coordinators.groups.offset_requests import commit, offsets_of
 from tests.broker.coordinators.transactions.producer import Producer, init_producer_id

@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from minibroker.cluster.logs.checkpoint_chores import Checkpoints
+from minibroker.cluster.logs.chores import Checkpoints
 from minibroker.cluster.routing.slices import drain
 from minibroker.config.keys import LONG_MAX
 from minibroker_protocol.errors import DecodeError

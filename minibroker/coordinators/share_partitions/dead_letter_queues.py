@@ -19,12 +19,12 @@ from minibroker.cluster.topics import Topic
 from minibroker.coordinators.share_partitions.in_flight import DeadRecords
 from minibroker.coordinators.share_state.state import SharePartitionKey
 from minibroker_protocol.errors import DecompressedSizeError, EncodeError
+from minibroker_protocol.primitives import uuid_text
 from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.header import RECORD_BATCH_OVERHEAD
 from minibroker_protocol.records.log_validator import prepare
 from minibroker_protocol.records.record import NewRecord, Record, encode_record
-from minibroker_protocol.uuids import uuid_text
 
 NAME: Final = "errors.deadletterqueue.topic.name"
 COPIES: Final = "errors.deadletterqueue.copy.record.enable"

@@ -19,7 +19,7 @@ from minibroker_protocol.coordinator_records.share_groups import (
 )
 from minibroker_protocol.coordinator_records.share_groups import StateBatch as WrittenBatch
 from minibroker_protocol.coordinator_records.versioned import encode_versioned
-from minibroker_protocol.uuids import uuid_text
+from minibroker_protocol.primitives import uuid_text
 
 R = TypeVar("R", bound=Any)
 

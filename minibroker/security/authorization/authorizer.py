@@ -25,7 +25,7 @@ from minibroker.security.authorization.acls import (
 )
 from minibroker.security.principals import BROKER, escape_for_log
 from minibroker_protocol.json_values import camel_case
-from minibroker_protocol.uuids import new_uuid, uuid_text
+from minibroker_protocol.primitives import new_uuid, uuid_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

@@ -6,7 +6,7 @@ from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
 from minibroker.cluster.routing.routes import RefusedRequestError
 from minibroker.cluster.routing.slices import ForEach, Steps, catch_errors, then
 from minibroker.cluster.topics import topic_name_error
-from minibroker.config.names.regular_expressions.expression import RegularExpression, RegularExpressionError
+from minibroker.config.names.regular_expressions import RegularExpression, RegularExpressionError
 from minibroker.coordinators.transactions.transaction import STATES_BY_NAME, group_by_topic
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call

@@ -16,10 +16,9 @@ from minibroker_protocol.messages.telemetry import (
     PushTelemetryRequest,
     PushTelemetryResponse,
 )
-from minibroker_protocol.primitives import ZERO_UUID
+from minibroker_protocol.primitives import ZERO_UUID, new_uuid, uuid_text
 from minibroker_protocol.records.compression import decompress
 from minibroker_protocol.records.header import CompressionCodec
-from minibroker_protocol.uuids import new_uuid, uuid_text
 
 _ACCEPTED_CODECS: Final = [CompressionCodec.ZSTD, CompressionCodec.LZ4, CompressionCodec.GZIP, CompressionCodec.SNAPPY]
 _RETRIED_ERRORS: Final = {ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE}

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from minibroker.cluster.directories import purge_and_log_errors
-from minibroker.cluster.replicas import Replicas
+from minibroker.cluster.partition import Replicas
 from minibroker.cluster.routing.outcomes import DelayedResponse
 from minibroker.cluster.routing.routes import RefusedRequestError
 from minibroker.cluster.topic_admin import (
@@ -47,8 +47,7 @@ from minibroker_protocol.messages.topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from minibroker_protocol.primitives import ZERO_UUID
-from minibroker_protocol.uuids import new_uuid
+from minibroker_protocol.primitives import ZERO_UUID, new_uuid
 
 
 def _count_mutation(call: Call, partitions: int, first_strict: int) -> None:

@@ -15,6 +15,7 @@ from minibroker.config import ConfigType
 from minibroker.config.run_time import key_of
 from minibroker_protocol import primitives as p
 from minibroker_protocol.json_values import bytes_json, camel_case
+from minibroker_protocol.primitives import uuid_text
 from minibroker_protocol.records.header import (
     CODEC_MASK,
     LOG_OVERHEAD,
@@ -24,7 +25,6 @@ from minibroker_protocol.records.header import (
     entry_bounds,
 )
 from minibroker_protocol.schema import Field, fields_of, schema_of
-from minibroker_protocol.uuids import uuid_text
 from minibroker_storage.errors import StorageError
 from minibroker_storage.files import LogSlice
 from minibroker_storage.portability import os

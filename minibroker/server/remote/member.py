@@ -16,8 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from minibroker.cluster.listeners import ServedListener
-from minibroker.cluster.node import ListenerEndpoint
-from minibroker.cluster.nodes_file import NodesFile
+from minibroker.cluster.node import ListenerEndpoint, NodesFile
 from minibroker.config import BrokerConfig
 from minibroker.config.addresses import is_local
 from minibroker.config.broker import RunTime

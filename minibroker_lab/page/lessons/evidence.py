@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from minibroker.operations.views.groups import GroupView
     from minibroker.server.inspection.exchanges import Exchange
     from minibroker.server.services import Services
-    from minibroker_lab.page.events import BrokerEvent
     from minibroker_lab.page.recorder import Recorder
+    from minibroker_lab.page.rows import BrokerEvent
     from minibroker_lab.page.schemas import PageSchemas
     from minibroker_lab.reading import KnownTopics, Reading
     from minibroker_protocol.fields.tree import Node

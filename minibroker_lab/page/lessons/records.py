@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from minibroker.operations.wording import format_count
-from minibroker_lab.page.follow.links import record_sets
+from minibroker_lab.page.follow.sightings import record_sets
 from minibroker_lab.page.lessons.evidence import last_of, no_records_text, request_link, request_nodes
 from minibroker_lab.page.lessons.lesson import Finding, Goal, reached, report_open
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from minibroker_lab.page.follow.links import record_sets
+from minibroker_lab.page.follow.sightings import record_sets
 from minibroker_lab.page.lessons.evidence import join_numbers, last_of, no_records_text, request_link, request_nodes
 from minibroker_lab.page.lessons.lesson import Finding, Goal, reached, report_open
 from minibroker_protocol.fields.record_places import headers_of

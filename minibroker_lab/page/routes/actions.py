@@ -10,10 +10,7 @@ from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.topics import topics_page
 from minibroker_control.models import Body
 from minibroker_control.remote import OnBroker
-from minibroker_lab.page.actions.forms import Form, forms
-from minibroker_lab.page.actions.lines import curl_line, python_line
-from minibroker_lab.page.actions.requests import ControlRequest, control_request
-from minibroker_lab.page.actions.tool_lines import tool_line
+from minibroker_lab.page.actions import ControlRequest, Form, control_request, curl_line, forms, python_line, tool_line
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 

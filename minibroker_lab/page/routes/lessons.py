@@ -8,8 +8,7 @@ from fastapi import APIRouter, Path, Query, Request
 from minibroker.cluster.errors import NotFoundError
 from minibroker_control.remote import OnBroker
 from minibroker_lab.page.lessons.evidence import ActivityMark, Facts, LogMark, collect_facts, recorded_activity
-from minibroker_lab.page.lessons.lesson import Lesson
-from minibroker_lab.page.lessons.progress import Progress
+from minibroker_lab.page.lessons.lesson import Lesson, Progress
 from minibroker_lab.page.lessons.texts import LESSONS, text_of
 from minibroker_lab.page.recorder import Recorder
 from minibroker_lab.page.routes import OnRecorder

@@ -8,7 +8,8 @@ from fastapi import APIRouter, Path, Query, Request
 from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.share_groups import share_partitions
-from minibroker.operations.views import groups, replicas, sessions_and_delays, transactions
+from minibroker.operations.views import groups
+from minibroker.operations.views import state as views_state
 from minibroker_control.remote import OnBroker
 from minibroker_lab.page.fetch_savings import FetchSavings
 
@@ -29,11 +30,11 @@ async def overview(request: Request, on_broker: OnBroker) -> dict[str, Any]:
     async def work(broker: AsyncOperations) -> dict[str, Any]:
         services = broker.services
         return {
-            "replicas": asdict(await replicas.replicas_view(services)),
+            "replicas": asdict(await views_state.replicas_view(services)),
             "groups": asdict(await groups.group_page(services)),
-            "transactions": asdict(await transactions.transaction_page(services)),
-            "sessions": [asdict(session) for session in await sessions_and_delays.fetch_sessions(services)],
-            "delayed": [asdict(request) for request in await sessions_and_delays.delayed_requests(services)],
+            "transactions": asdict(await views_state.transaction_page(services)),
+            "sessions": [asdict(session) for session in await views_state.fetch_sessions(services)],
+            "delayed": [asdict(request) for request in await views_state.delayed_requests(services)],
         }
 
     state = await on_broker(work)

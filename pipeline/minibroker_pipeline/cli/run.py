@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from minibroker_pipeline.jobs.compact import CompactSettings, compact
 from minibroker_pipeline.jobs.convert import ConvertSettings, convert
 from minibroker_pipeline.jobs.diff import DiffSettings, diff
-from minibroker_pipeline.jobs.stats import stats
-from minibroker_pipeline.jobs.stats_page import stats_html, stats_text
+from minibroker_pipeline.jobs.stats import stats, stats_html, stats_text
 from minibroker_pipeline.jobs.verify import VerifySettings, verify
 
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ from minibroker_pipeline.log_directories.segment_writer import (
 from minibroker_pipeline.query_options import OptionError
 from minibroker_pipeline.sink.options import WriteOptions, check_columns, parse_write_options
 from minibroker_pipeline.sink.task_writer import StagedLog, TaskWriter
-from minibroker_protocol.uuids import new_uuid, parse_uuid
+from minibroker_protocol.primitives import new_uuid, parse_uuid
 from minibroker_storage.checkpoints import EpochEntry, LeaderEpochCheckpoint, read_partition_metadata
 from minibroker_storage.data_directory.names import (
     TOPICS_FILE,

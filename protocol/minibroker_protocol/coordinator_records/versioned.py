@@ -12,8 +12,8 @@ from minibroker_protocol import primitives as p
 from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.json_values import camel_case
+from minibroker_protocol.primitives import uuid_text
 from minibroker_protocol.schema import VersionRange, fields_of, schema_of
-from minibroker_protocol.uuids import uuid_text
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from typing import Final
 from zlib import crc32
 
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.fields import notes, tree
+from minibroker_protocol.fields import tree
 from minibroker_protocol.fields.tree import Budget, Cursor, DecompressedSpace, Limits, Node, Note, raise_decode_error
 from minibroker_protocol.records.compression import decompress
 from minibroker_protocol.records.header import (
@@ -44,7 +44,7 @@ def message_fields(cursor: Cursor, limits: Limits, name: str, parent: Node) -> N
         return
     is_wrapper = header.attributes & CODEC_MASK != 0
     offset = "of the last message in it" if is_wrapper else "set by the broker"
-    node = parent.add(message_node(cursor, name, header, offset, notes.format_time))
+    node = parent.add(message_node(cursor, name, header, offset, tree.format_time))
     if is_wrapper and node.children and node.children[-1].name == "value":
         payload = (node.children[-1].children or node.children)[-1]
         _open_payload(cursor, payload, header, limits, lambda content: wrapped_nodes(content, header))
@@ -70,7 +70,7 @@ def _add_fields(cursor: Cursor, node: Node, header: BatchHeader, offset: str, ti
     if computed != header.crc:
         crc.fault = f"crc: stored {header.crc}, but the bytes have {computed}"
     node.add(cursor.number("magic", tree.INT8, "Message.magic", f"message format v{header.magic}"))
-    bits = notes.message_attributes_note(header)
+    bits = tree.message_attributes_note(header)
     node.add(
         cursor.number("attributes", tree.INT8, "Message.attributes", lambda value: f"{bits}; bits {value & 0xFF:b}")
     )
@@ -109,7 +109,7 @@ def wrapped_nodes(cursor: Cursor, wrapper: BatchHeader) -> Iterator[Node]:
     """
     last = _find_last_offset(cursor)
     base = wrapper.base_offset - last if wrapper.magic != MAGIC_V0 and wrapper.base_offset else 0
-    timestamp: Note = "not in force: the wrapper's is" if wrapper.timestamp_type else notes.format_time
+    timestamp: Note = "not in force: the wrapper's is" if wrapper.timestamp_type else tree.format_time
     index = 0
     while cursor.left:
         if cursor.is_used_up:
@@ -153,13 +153,13 @@ _HEADER: Final[tuple[tuple[str, Struct, Callable[[BatchHeader], str]], ...]] = (
     ("partition_leader_epoch", tree.INT32, lambda _: "set by the broker"),
     ("magic", tree.INT8, lambda _: "message format v2"),
     ("crc", tree.UINT32, lambda _: "CRC-32C of what follows"),
-    ("attributes", tree.INT16, notes.attributes_note),
+    ("attributes", tree.INT16, tree.attributes_note),
     ("last_offset_delta", tree.INT32, lambda header: f"the last offset is {header.last_offset}"),
-    ("base_timestamp", tree.INT64, notes.base_timestamp_note),
-    ("max_timestamp", tree.INT64, notes.max_timestamp_note),
+    ("base_timestamp", tree.INT64, tree.base_timestamp_note),
+    ("max_timestamp", tree.INT64, tree.max_timestamp_note),
     ("producer_id", tree.INT64, lambda header: "of an idempotent producer" if header.has_producer_id else "none"),
     ("producer_epoch", tree.INT16, lambda header: "its epoch" if header.has_producer_id else "none"),
-    ("base_sequence", tree.INT32, notes.sequence_note),
+    ("base_sequence", tree.INT32, tree.sequence_note),
     ("record_count", tree.INT32, lambda _: "records that follow"),
 )
 assert sum(layout.size for _, layout, _ in _HEADER) == RECORD_BATCH_OVERHEAD
@@ -300,7 +300,7 @@ def _skip_records(cursor: Cursor, first: int, count: int) -> Node:
 
 def _add_record(cursor: Cursor, header: BatchHeader, node: Node) -> None:
     node.add(cursor.number("attributes", tree.INT8, "Record.attributes", "no bit is in use"))
-    timestamp_note = partial(notes.record_timestamp_note, header=header)
+    timestamp_note = partial(tree.record_timestamp_note, header=header)
     node.add(cursor.varint("timestamp_delta", "Record.timestamp_delta", timestamp_note, kind=tree.VARLONG))
     delta = node.add(
         cursor.varint("offset_delta", "Record.offset_delta", lambda delta: f"offset {header.base_offset + delta}")
@@ -327,7 +327,7 @@ def _add_bytes(cursor: Cursor, parent: Node, name: str, about: str, layout: Stru
     The length is a varint, unless `layout` is given.
     """
     with cursor.open_node(parent, name, tree.BYTES, about) as node:
-        length_about, note = f"{about}_length", notes.length_note(name.rpartition("_")[2])
+        length_about, note = f"{about}_length", tree.length_note(name.rpartition("_")[2])
         length = node.add(
             cursor.number(tree.LENGTH, layout, length_about, note)
             if layout

@@ -34,8 +34,8 @@ from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.fields.tree import Node
 from minibroker_protocol.json_values import bytes_json, camel_case, number_json
 from minibroker_protocol.messages import MODULES, messages_of
+from minibroker_protocol.primitives import uuid_text
 from minibroker_protocol.schema import fields_of
-from minibroker_protocol.uuids import uuid_text
 
 _PLACE: Final = 3
 """The number of parts in a field's place: module, class, name."""

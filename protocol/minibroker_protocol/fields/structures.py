@@ -11,8 +11,15 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.fields import tree
 from minibroker_protocol.fields.batches import record_set
-from minibroker_protocol.fields.notes import format_time
-from minibroker_protocol.fields.tree import Budget, Cursor, Limits, Node, TooManyFieldsError, raise_decode_error
+from minibroker_protocol.fields.tree import (
+    Budget,
+    Cursor,
+    Limits,
+    Node,
+    TooManyFieldsError,
+    format_time,
+    raise_decode_error,
+)
 from minibroker_protocol.primitives import MAX_TAGGED_FIELDS
 from minibroker_protocol.schema import Field, fields_of, schema_of
 

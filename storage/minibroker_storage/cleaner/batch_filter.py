@@ -1,16 +1,20 @@
-"""The record filter that the cleaner applies to each log entry, in any message format."""
+"""The record filter that the cleaner applies to each log entry, in any format; keys, and aborted transactions."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from minibroker_protocol.errors import CorruptRecordError
+from minibroker_protocol.records.batch import RecordBatch
 from minibroker_protocol.records.compression import compress
 from minibroker_protocol.records.conversion import pack_batch
 from minibroker_protocol.records.header import (
     CODEC_MASK,
     CONTROL_FLAG,
+    CONTROL_KEY,
     DELETE_HORIZON_FLAG,
     MAGIC_V2,
     NO_TIMESTAMP,
+    RECORD_BATCH_OVERHEAD,
     TIMESTAMP_TYPE_FLAG,
     TRANSACTIONAL_FLAG,
     BatchHeader,
@@ -19,11 +23,175 @@ from minibroker_protocol.records.header import (
 )
 from minibroker_protocol.records.legacy import LegacyRecordBatch, build_message_set
 from minibroker_protocol.records.record import NewRecord, Record
+from minibroker_protocol.records.record_loop import NUMBER, RecordLoop, replace_body
 from minibroker_protocol.records.varint import CONTINUES, encode_varint, encode_varlong, finish_varlong, wrap_int64
-from minibroker_storage.cleaner.entry_keys import Keys, extract_legacy_keys, extract_v2_keys, v2_data
 from minibroker_storage.cleaner.offset_map import OffsetMap
 from minibroker_storage.cleaner.plan import ActiveProducer
-from minibroker_storage.cleaner.transactions import CleanedTransactions
+from minibroker_storage.transaction_index import AbortedTxn
+
+
+class Keys(NamedTuple):
+    """The parts of an entry's records that the cleaner needs, as parallel lists with one item per record."""
+
+    offsets: list[int]
+    keys: list[bytes | None]
+    #: Whether each record's value is null.
+    tombstones: list[bool]
+    #: The positions of v2 records: record `i` occupies the bytes from `bounds[i]` to `bounds[i + 1]`. The list is empty
+    #: for other formats.
+    bounds: list[int]
+
+
+def v2_data(batch: bytes, header: BatchHeader) -> tuple[bytes, int]:
+    """Return a buffer with a v2 batch's uncompressed records, and the position of the first record in it."""
+    if header.attributes & CODEC_MASK:
+        return RecordBatch(memoryview(batch)).records_data(), 0
+    return batch, RECORD_BATCH_OVERHEAD
+
+
+def extract_v2_keys(data: bytes, position: int, header: BatchHeader) -> Keys:
+    """Extract the offsets, keys and bounds of the records in `data` from `position` on, in one pass.
+
+    The first call compiles the loop (see `record_loop`).
+
+    Raises:
+        InvalidRecordError: the data does not consist of exactly `header.record_count` records.
+    """
+    replace_body(extract_v2_keys, V2_KEYS)
+    return extract_v2_keys(data, position, header)
+
+
+V2_KEYS: Final = RecordLoop(
+    "data, position, header",
+    records="header.record_count",
+    before="""\
+base_offset = header.base_offset
+entry_keys = Keys([], [], [], [position])
+add_offset, add_key = entry_keys.offsets.append, entry_keys.keys.append
+add_tombstone, add_bound = entry_keys.tombstones.append, entry_keys.bounds.append""",
+    fields={
+        "length": "end = position + (raw >> 1)",
+        "offset_delta": f"add_offset(base_offset + ({NUMBER}))",
+        "key": "add_key(key)",
+    },
+    per_record="""\
+add_tombstone(data[position] & 1 == 1)  # the sign of the value's length
+if position >= end:
+    raise InvalidRecordError("its key goes beyond its end")
+position = end
+add_bound(end)""",
+    after="""\
+if position != len(data):
+    count = header.record_count
+    raise InvalidRecordError(f"record count: {count}, but they end at byte {position} of {len(data)}")
+return entry_keys""",
+    names={"Keys": Keys},
+)
+
+
+def extract_legacy_keys(records: Sequence[Record]) -> Keys:
+    """Extract the offsets and keys of v0 and v1 messages, like extract_v2_keys(), but without bounds."""
+    return Keys(
+        [record.offset for record in records],
+        [record.key for record in records],
+        [record.value is None for record in records],
+        [],
+    )
+
+
+def keys_of(entry: bytes, header: BatchHeader) -> Keys:
+    """Extract the keys and offsets of an entry's records, in any format.
+
+    Raises:
+        DecodeError: the records cannot be decoded.
+    """
+    if header.magic == MAGIC_V2:
+        return extract_v2_keys(*v2_data(entry, header), header)
+    return extract_legacy_keys(list(LegacyRecordBatch(memoryview(entry))))
+
+
+_ABORT: Final = 0
+_COMMIT: Final = 1
+
+
+class CleanedTransactions:
+    """Decides which transactional batches and markers can be removed (Kafka's `CleanedTransactionMetadata`).
+
+    Every batch below the last stable offset must be passed in, in log order. Batches of aborted transactions can
+    always be removed. A marker can be removed only when no batch of its transaction precedes it: a first cleaning
+    removes the batches and a later one the marker. The aborted transactions whose markers were kept become the
+    transaction index of the cleaned segment.
+    """
+
+    __slots__ = ("_aborted", "_next", "_ongoing_aborted", "_ongoing_committed", "_retained", "_with_batches")
+
+    def __init__(self, aborted: Iterable[AbortedTxn]) -> None:
+        self._aborted = sorted(aborted, key=lambda transaction: transaction.first_offset)
+        self._next = 0
+        self._ongoing_aborted: dict[int, AbortedTxn] = {}
+        self._ongoing_committed: set[int] = set()
+        self._with_batches: set[int] = set()
+        self._retained: list[AbortedTxn] = []
+
+    def take_retained(self) -> list[AbortedTxn]:
+        """Return the aborted transactions whose markers were kept since the last call."""
+        retained, self._retained = self._retained, []
+        return retained
+
+    def on_batch(self, header: BatchHeader) -> bool:
+        """Track a data batch, and return whether it can be removed because its transaction was aborted."""
+        self._begin_transactions_up_to(header.last_offset)
+        if not header.attributes & TRANSACTIONAL_FLAG:
+            return False
+        producer_id = header.producer_id
+        if producer_id in self._ongoing_aborted:
+            self._with_batches.add(producer_id)
+            return True
+        self._ongoing_committed.add(producer_id)
+        return False
+
+    def on_control_batch(self, header: BatchHeader, batch: bytes) -> bool:
+        """Track a marker, and return whether its transaction has no batches left.
+
+        Raises:
+            DecodeError: the marker cannot be decoded.
+        """
+        self._begin_transactions_up_to(header.last_offset)
+        for record in RecordBatch(memoryview(batch)):
+            return self._on_marker(_marker_type(record.key), header.producer_id)
+        return True  # The batch is empty, because an earlier pass of the cleaner has removed the marker.
+
+    def _on_marker(self, marker_type: int, producer_id: int) -> bool:
+        if marker_type == _ABORT:
+            transaction = self._ongoing_aborted.pop(producer_id, None)
+            if transaction is None or producer_id not in self._with_batches:
+                return True
+            self._with_batches.remove(producer_id)
+            self._retained.append(transaction)
+            return False
+        if marker_type == _COMMIT:
+            if producer_id not in self._ongoing_committed:
+                return True
+            self._ongoing_committed.remove(producer_id)
+        return False
+
+    def _begin_transactions_up_to(self, offset: int) -> None:
+        while self._next < len(self._aborted) and self._aborted[self._next].first_offset <= offset:
+            transaction = self._aborted[self._next]
+            self._ongoing_aborted.setdefault(transaction.producer_id, transaction)
+            self._next += 1
+
+
+def _marker_type(key: bytes | None) -> int:
+    """Return the marker type in a control record's key, which is an int16 version followed by the int16 type.
+
+    Raises:
+        CorruptRecordError: the key is too short.
+    """
+    if key is None or len(key) < CONTROL_KEY.size:
+        raise CorruptRecordError(f"control record: a key of {0 if key is None else len(key)} bytes")
+    return int(CONTROL_KEY.unpack_from(key)[1])
+
 
 RETAINED_ATTRIBUTES: Final = CODEC_MASK | TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
 """Attributes that a batch keeps when it loses records. Each cleaning determines the delete horizon again."""

@@ -7,9 +7,8 @@ from typing import Final
 
 from minibroker_protocol.records.header import CONTROL_FLAG, MAGIC_V2
 from minibroker_protocol.records.varint import INT32_MAX
-from minibroker_storage.cleaner.batch_filter import BatchFilter
+from minibroker_storage.cleaner.batch_filter import BatchFilter, CleanedTransactions, keys_of
 from minibroker_storage.cleaner.cleaned_segment import CleanedSegment, read_entries
-from minibroker_storage.cleaner.entry_keys import keys_of
 from minibroker_storage.cleaner.offset_map import OffsetMap
 from minibroker_storage.cleaner.plan import (
     NS_PER_MS,
@@ -21,7 +20,6 @@ from minibroker_storage.cleaner.plan import (
     SegmentToClean,
     remove_cleaned_files,
 )
-from minibroker_storage.cleaner.transactions import CleanedTransactions
 from minibroker_storage.layout import TXN_INDEX_SUFFIX, file_name
 from minibroker_storage.portability import os
 from minibroker_storage.transaction_index import ENTRY, AbortedTxn, decode_all

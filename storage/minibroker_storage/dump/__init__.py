@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from minibroker_protocol.uuids import uuid_text
+from minibroker_protocol.primitives import uuid_text
 from minibroker_storage.checkpoints import CHECKPOINT_VERSION, LeaderEpochCheckpoint, read_partition_metadata
 from minibroker_storage.data_directory.offset_checkpoints import parse_offset_checkpoint
 from minibroker_storage.dump.events import (

@@ -15,7 +15,7 @@ from minibroker_chaos.check.fact_types import Step as StepFact
 from minibroker_chaos.check.facts import facts_of
 from minibroker_chaos.rows import ROWS, Row
 from minibroker_chaos.steps import VERSION, ChaosError, Step
-from minibroker_lab.page.events import Events
+from minibroker_lab.page.rows import Events
 from tests.patience import PATIENCE_S
 
 COUNT: Final = 20

@@ -3,8 +3,7 @@
 import random
 from collections.abc import Callable, Sequence
 
-from minibroker_chaos.novelty import Novelty, signature
-from minibroker_chaos.shrinking import REPEATS, Trial, confidence, shrink, weaker_steps
+from minibroker_chaos.shrinking import REPEATS, Novelty, Trial, confidence, shrink, signature, weaker_steps
 from minibroker_chaos.steps import Step
 
 _ROWS = ("answer-lost", "request-lost", "not-leader", "answer-late", "request-late")

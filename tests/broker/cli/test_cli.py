@@ -18,7 +18,7 @@ import pytest
 
 from minibroker import Broker, __version__
 from minibroker.cli.main import main, make_parser
-from minibroker.cluster.nodes_file import NodesFile
+from minibroker.cluster.node import NodesFile
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.broker.socket_client import SocketClient
 from tests.kafka.real_kafka import free_ports

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from minibroker_protocol.uuids import new_uuid, uuid_text
+from minibroker_protocol.primitives import new_uuid, uuid_text
 from minibroker_storage.layout import PARTITION_METADATA
 from tests.broker.harness import Harness, batch, values_in
 

@@ -10,7 +10,7 @@ import pytest
 from minibroker.cluster import data_dir as module
 from minibroker.cluster.data_dir import DataDir, DataDirInUseError, MetaPropertiesError
 from minibroker.config.properties import parse_properties
-from minibroker_protocol.uuids import parse_uuid
+from minibroker_protocol.primitives import parse_uuid
 from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.data_directory.names import CLEAN_SHUTDOWN, LOCK_FILE, META_PROPERTIES
 

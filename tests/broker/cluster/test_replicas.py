@@ -2,7 +2,7 @@
 
 import pytest
 
-from minibroker.cluster.replicas import assign_replicas, stripe_replicas
+from minibroker.cluster.partition import assign_replicas, stripe_replicas
 
 
 def test_leaders_go_round_over_the_nodes() -> None:

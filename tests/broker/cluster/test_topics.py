@@ -12,7 +12,7 @@ import pytest
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topics import Topic, Topics, topic_name_error
 from minibroker.config import BrokerConfig, TopicConfig
-from minibroker_protocol.uuids import new_uuid, uuid_text
+from minibroker_protocol.primitives import new_uuid, uuid_text
 from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.data_directory.names import TopicsFileError

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from minibroker_control.app import make_app
+from minibroker_control.plane import make_app
 from tests.broker.control.http import Control
 from tests.sweeps import one_in
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from minibroker.operations import asynchronous, asynchronous_handles, asynchronous_trials
 from minibroker.server.faults.fault import Fault
-from minibroker_control.app import make_app
+from minibroker_control.plane import make_app
 from minibroker_control.reference import render_requests, replace_tables
 from tests.broker.control.http import Control
 

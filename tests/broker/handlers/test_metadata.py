@@ -16,8 +16,7 @@ from minibroker_protocol.messages.metadata import (
     MetadataResponseTopic,
     TopicRequest,
 )
-from minibroker_protocol.primitives import ZERO_UUID
-from minibroker_protocol.uuids import new_uuid
+from minibroker_protocol.primitives import ZERO_UUID, new_uuid
 from tests.broker.harness import Configured, Harness
 
 VERSIONS = range(14)

@@ -9,10 +9,9 @@ from minibroker.server.telemetry import PUSHES_PER_CLIENT, ClientMetric, Telemet
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from minibroker_protocol.messages.telemetry import GetTelemetrySubscriptionsRequest
-from minibroker_protocol.primitives import ZERO_UUID
+from minibroker_protocol.primitives import ZERO_UUID, uuid_text
 from minibroker_protocol.records.compression import compress
 from minibroker_protocol.records.header import CompressionCodec
-from minibroker_protocol.uuids import uuid_text
 from tests.broker.config.configs import METRICS, OK, put
 from tests.broker.harness import Harness, frame_of
 from tests.broker.telemetry import CLIENT, OTHER, ask, counter, gauge, push

@@ -25,8 +25,7 @@ from minibroker_protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicState,
 )
-from minibroker_protocol.primitives import ZERO_UUID
-from minibroker_protocol.uuids import new_uuid
+from minibroker_protocol.primitives import ZERO_UUID, new_uuid
 from tests.broker.harness import Configured, Harness, batch, values_in
 from tests.kafka.newer_keys import NEWER_OF_TOPICS
 

@@ -14,7 +14,7 @@ from unittest.mock import patch
 import pytest
 
 from minibroker.clock import ManualClock
-from minibroker.cluster.logs.checkpoint_chores import Checkpoints
+from minibroker.cluster.logs.chores import Checkpoints
 from minibroker.cluster.partition import Partition
 from minibroker.config import TopicConfig
 from minibroker_protocol.records.builder import build_batch

@@ -11,7 +11,7 @@ import pytest
 
 from minibroker import Broker
 from minibroker.server.faults.fields import HOW_OFTEN, MATCH, WHAT
-from minibroker_lab.page.actions import tool_lines
+from minibroker_lab.page import actions
 from tests.broker.control.http import Control
 from tests.broker.page.action_cases import CASES, IDS, Case, cleared
 from tests.clients.kafka_python_client import KafkaConsumer, poll_until
@@ -74,7 +74,7 @@ def run(line: str, tools: Path) -> str:
 def test_each_line_does_the_same(
     cluster: Broker, tools: Path, tmp_path: Path, way: str, case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tool_lines, "PATIENCE_MS", 3000)
+    monkeypatch.setattr(actions, "PATIENCE_MS", 3000)
     page = Control(cluster.page_url)
     cleared(cluster)
     case.before(cluster)
@@ -101,7 +101,7 @@ def test_each_line_does_the_same(
 def test_kafkas_own_tools_do_it_with_the_same_line(
     cluster: Broker, kafkas_tools: Path, case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tool_lines, "PATIENCE_MS", int(PATIENCE_S * 1000))
+    monkeypatch.setattr(actions, "PATIENCE_MS", int(PATIENCE_S * 1000))
     cleared(cluster)
     case.before(cluster)
     fields = {"limit": "3", **case.fields} if case.name == "read_records" else case.fields  # The limit ends it.

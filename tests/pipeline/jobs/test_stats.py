@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from minibroker_pipeline.jobs.stats import Line, StatsReport, stats
-from minibroker_pipeline.jobs.stats_page import stats_html, stats_text
+from minibroker_pipeline.jobs.stats import Line, StatsReport, stats, stats_html, stats_text
 from minibroker_pipeline.log_directories.partition_logs import LogNameError
 from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.records.builder import build_batch

@@ -14,7 +14,7 @@ from minibroker_pipeline.query_options import OptionError
 from minibroker_pipeline.source.data_source import JsonOffsets, LogStreamReader
 from minibroker_pipeline.source.options import parse_options
 from minibroker_pipeline.source.reading import DataLossError, output_schema
-from minibroker_protocol.uuids import uuid_text
+from minibroker_protocol.primitives import uuid_text
 from minibroker_storage.config import LogConfig
 from minibroker_storage.layout import LOG_SUFFIX, PARTITION_METADATA, file_name
 from tests.pipeline.source.directories import ROOMY, add, option_names, orders

@@ -7,8 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker_protocol.api_keys import ApiKey
-from minibroker_protocol.fields.frames import request_fields, response_fields
-from minibroker_protocol.fields.versions import request_in_version, request_versions, response_in_version
+from minibroker_protocol.fields.frames import (
+    request_fields,
+    request_in_version,
+    request_versions,
+    response_fields,
+    response_in_version,
+)
 from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minibroker_protocol.messages.metadata import MetadataRequest
 from minibroker_protocol.schema import schema_of

@@ -12,7 +12,7 @@ from minibroker_protocol.records.record import NewRecord, read_records, walk_rec
 from minibroker_protocol.records.record_loop import FIELDS, RecordLoop, source
 from minibroker_protocol.records.record_times import read_times
 from minibroker_protocol.records.varint import decode_varint, decode_varlong
-from minibroker_storage.cleaner.entry_keys import extract_v2_keys
+from minibroker_storage.cleaner.batch_filter import extract_v2_keys
 from tests.programs import run_to_success
 
 SIZES = [0, 1, 63, 64, 8_191, 8_192, 1_100_000]

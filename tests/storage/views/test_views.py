@@ -11,8 +11,7 @@ from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.records.header import CompressionCodec
 from minibroker_storage.config import LogConfig
 from minibroker_storage.log import Log
-from minibroker_storage.views.look_ups import LookUp, find_offset, find_time
-from minibroker_storage.views.probes import RecordingOffsetIndex, RecordingTimeIndex
+from minibroker_storage.views.look_ups import LookUp, RecordingOffsetIndex, RecordingTimeIndex, find_offset, find_time
 from minibroker_storage.views.snapshot import (
     aborted_transactions,
     batch_page,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from minibroker.cluster.core import Core
 from minibroker.cluster.features import GROUP_VERSION
-from minibroker.config.names.regular_expressions.expression import RegularExpression, RegularExpressionError
+from minibroker.config.names.regular_expressions import RegularExpression, RegularExpressionError
 from minibroker.coordinators.groups.assignors import find_assignors
 from minibroker.coordinators.groups.classic.group import Group
 from minibroker.coordinators.groups.classic.rebalances import Rebalances
@@ -25,8 +25,8 @@ from minibroker.coordinators.groups.modern.topics import Partitions, is_subset, 
 from minibroker.coordinators.groups.offsets import GroupOffsets
 from minibroker.coordinators.groups.store import GroupStore
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.primitives import new_uuid, uuid_text
 from minibroker_protocol.records.record import NewRecord
-from minibroker_protocol.uuids import new_uuid, uuid_text
 
 if TYPE_CHECKING:
     from minibroker.security.authorization.authorizer import Authorizer

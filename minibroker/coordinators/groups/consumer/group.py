@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
-from minibroker.cluster.replicas import PartitionRacks
+from minibroker.cluster.partition import PartitionRacks
 from minibroker.coordinators.groups.modern.group import AWAY, MemberState, ModernGroup, ModernMember
 from minibroker.coordinators.groups.modern.records import Change, GroupRecords
 from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions, TopicMetadata, partitions_of

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from minibroker.cluster.core import Core
 from minibroker.cluster.routing.slices import Slices, Steps, Work
 from minibroker.cluster.topics import Topics
-from minibroker.config.names.regular_expressions.expression import RegularExpression, RegularExpressionError
+from minibroker.config.names.regular_expressions import RegularExpression, RegularExpressionError
 from minibroker.coordinators.groups.assignors import Assignor
 from minibroker.coordinators.groups.assignors.range import GroupSpec, member_specs
 from minibroker.coordinators.groups.consumer.group import (

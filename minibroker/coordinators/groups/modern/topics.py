@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from xxhash import xxh3_64_intdigest
 
-from minibroker.cluster.replicas import PartitionRacks
+from minibroker.cluster.partition import PartitionRacks
 from minibroker.cluster.topics import Topics
 
 Partitions = Mapping[bytes, frozenset[int]]

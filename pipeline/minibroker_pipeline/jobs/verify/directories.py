@@ -9,7 +9,7 @@ from typing import Final
 from minibroker_pipeline.filesystem import Entry, FileSystem, filesystem_of, read_if_there
 from minibroker_pipeline.jobs.verify.findings import REBUILD, RENAME, Finding, Kind
 from minibroker_pipeline.log_directories.partition_logs import SegmentFiles, partitions_without_directories
-from minibroker_protocol.uuids import parse_uuid
+from minibroker_protocol.primitives import parse_uuid
 from minibroker_storage.checkpoints import CHECKPOINT_VERSION, EpochEntry
 from minibroker_storage.data_directory.names import (
     CLEAN_SHUTDOWN,

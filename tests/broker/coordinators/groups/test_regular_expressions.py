@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from minibroker.cluster.routing.outcomes import Answer
-from minibroker.config.names.regular_expressions import expression
+from minibroker.config.names import regular_expressions
 from minibroker_protocol.error_codes import ErrorCode
 from tests.broker.coordinators.groups.consumers import Consumers, Owned
 from tests.broker.coordinators.groups.driver import FULL_DISK
@@ -79,7 +79,7 @@ def test_topics_created_during_a_match_are_found(slow: Slow) -> None:
 
 
 def test_an_expression_that_takes_too_much_work_matches_no_topic(slow: Slow, caplog: pytest.LogCaptureFixture) -> None:
-    with patch.multiple(expression, _VISITS=0, _VISITS_PER_TEXT=0, _VISITS_PER_SLICE=100):
+    with patch.multiple(regular_expressions, _VISITS=0, _VISITS_PER_TEXT=0, _VISITS_PER_SLICE=100):
         joined = slow.beat("a", topics=["five"], subscribed_topic_regex="(?:.?){900}")
     assert slow.given(joined) == {"five": [0, 1, 2, 3, 4]}
     assert "is ignored: matching the expression takes too much work" in caplog.text

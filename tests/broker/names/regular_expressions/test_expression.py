@@ -8,8 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minibroker.config.names.regular_expressions import characters
-from minibroker.config.names.regular_expressions.expression import CostError, RegularExpression, RegularExpressionError
+from minibroker.config.names.regular_expressions import (
+    CostError,
+    RegularExpression,
+    RegularExpressionError,
+    ignore_case,
+)
 
 PATTERNS = [
     "",
@@ -173,5 +177,5 @@ def test_matching_ends_when_it_takes_too_much_work() -> None:
 def test_all_characters_with_case_are_known() -> None:
     for character in map(chr, range(0x110000)):
         if len(character.lower()) == len(character.upper()) == 1 and character.lower() != character.upper():
-            assert characters.ignore_case(frozenset(character.lower()).__contains__)(character), hex(ord(character))
-            assert characters.ignore_case(frozenset(character.upper()).__contains__)(character) or character == "\u0131"
+            assert ignore_case(frozenset(character.lower()).__contains__)(character), hex(ord(character))
+            assert ignore_case(frozenset(character.upper()).__contains__)(character) or character == "\u0131"

@@ -7,8 +7,7 @@ from typing import Any, Final
 import pytest
 
 from minibroker import Broker
-from minibroker.operations.seeding.seed_file import read_seeds
-from minibroker.operations.seeding.seeds import SeedError
+from minibroker.operations.seeding import SeedError, read_seeds
 
 SEEDS: Final[dict[str, Any]] = {
     "topics": [

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 
 from minibroker import AsyncBroker, Broker
 from minibroker.cluster.errors import NotFoundError
-from minibroker.operations.views import groups, sessions_and_delays, transactions
+from minibroker.operations.views import groups, state
 from minibroker_lab.page.lessons.evidence import collect_facts
 from minibroker_protocol.coordinator_records import ConsumerProtocolSubscription, encode_versioned
 from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -93,7 +93,7 @@ async def test_a_group_has_its_state_members_offsets_and_lag(broker: AsyncBroker
 
 async def test_transactions_have_their_states_and_partitions(broker: AsyncBroker) -> None:
     services = broker.services
-    assert (await transactions.transaction_page(services)).transactions == ()
+    assert (await state.transaction_page(services)).transactions == ()
 
     def begin() -> Producer:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "copier"})
@@ -104,7 +104,7 @@ async def test_transactions_have_their_states_and_partitions(broker: AsyncBroker
         return producer
 
     producer = await aside(begin)
-    (transaction,) = (await transactions.transaction_page(services)).transactions
+    (transaction,) = (await state.transaction_page(services)).transactions
     assert (transaction.transactional_id, transaction.state) == ("copier", "Ongoing")
     assert list(transaction.partitions) == [("orders", 1)]
     (writer,) = snapshot.producers(log_of(broker, 1), limit=100)
@@ -114,7 +114,7 @@ async def test_transactions_have_their_states_and_partitions(broker: AsyncBroker
     view = snapshot.log_view(log_of(broker, 1), 0)
     assert (view.last_stable_offset, view.high_watermark) == (0, 1)
     await aside(lambda: producer.abort_transaction(PATIENCE_S))
-    page = await transactions.transaction_page(services)
+    page = await state.transaction_page(services)
     assert page.transactions[0].state == "CompleteAbort"
     assert page.transactions[0].state in page.states
     (aborted,) = snapshot.aborted_transactions(log_of(broker, 1), limit=100)
@@ -136,7 +136,7 @@ async def test_a_delayed_fetch_and_its_session_are_shown(broker: AsyncBroker) ->
         topics=[FetchTopic(topic="orders", partitions=[partition])],
     )
     session_id = struct.unpack_from(">i", await asked(reader, writer, first, 11), 4 + 4 + 4 + 2 - 4)[0]
-    (session,) = await sessions_and_delays.fetch_sessions(services)
+    (session,) = await state.fetch_sessions(services)
     assert (session.id, session.epoch, session.partition_count) == (session_id, 1, 1)
     (cached,) = session.partitions
     assert (cached.topic, cached.partition, cached.fetch_offset) == ("orders", 1, 0)
@@ -150,16 +150,16 @@ async def test_a_delayed_fetch_and_its_session_are_shown(broker: AsyncBroker) ->
     )
     frame = frame_of(second, 11, correlation_id=77)
     writer.write(framed(frame))
-    while not (delayed := await sessions_and_delays.delayed_requests(services)):  # noqa: ASYNC110 - nothing tells of it
+    while not (delayed := await state.delayed_requests(services)):  # noqa: ASYNC110 - nothing tells of it
         await asyncio.sleep(0)  # The request has not arrived yet.
     (request,) = delayed
     assert (request.correlation_id, request.version, request.node) == (77, 11, 1)
     assert request.client == "{}:{}".format(*writer.get_extra_info("sockname"))
     assert request.waits_for == "appends to orders-1: at least 1 byte, at most 2147483647 ms"
-    assert (await sessions_and_delays.fetch_sessions(services))[0].epoch == 2
+    assert (await state.fetch_sessions(services))[0].epoch == 2
     await broker.produce("orders", "b", partition=1)
     assert (await answer(reader))[:4] == struct.pack(">i", 77)
-    assert await sessions_and_delays.delayed_requests(services) == ()
+    assert await state.delayed_requests(services) == ()
     writer.close()
     await writer.wait_closed()
 
@@ -185,7 +185,7 @@ async def test_a_member_that_waits_to_join_is_shown(broker: AsyncBroker) -> None
         await asyncio.sleep(0)  # The groups' topic is still being created.
     frame = frame_of(join, 3, correlation_id=5)
     writer.write(framed(frame))
-    while not (delayed := await sessions_and_delays.delayed_requests(services)):  # noqa: ASYNC110 - nothing tells of it
+    while not (delayed := await state.delayed_requests(services)):  # noqa: ASYNC110 - nothing tells of it
         await asyncio.sleep(0)  # The request has not arrived yet.
     assert delayed[0].waits_for == "the other members of its group"
     view = await groups.group_view(services, "g")

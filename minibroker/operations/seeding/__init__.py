@@ -1,1 +1,0 @@
-"""Initial topics and records of a broker."""
