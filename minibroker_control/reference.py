@@ -6,7 +6,6 @@ They stand between two marks. The text around them is written by hand.
 import json
 import os
 import sys
-from collections.abc import Iterator
 from inspect import getattr_static
 from typing import Any, Final
 
@@ -82,9 +81,9 @@ def _format_operation(title: str, operation: dict[str, Any]) -> str:
         body = operation["requestBody"]
         body_type = _format_type(body["content"]["application/json"]["schema"]).removesuffix(" or null")
         lines.append(f"Body: {body_type}{'' if body.get('required') else '; may be left out'}.")
-    lines.append(
-        f"Answer: {'; '.join(_format_responses(operation['responses']))}." + (f" Python: {python}." if python else "")
-    )
+    responses: dict[str, Any] = operation["responses"]
+    answers = [_format_response(status, response) for status, response in responses.items() if status.startswith("2")]
+    lines.append(f"Answer: {'; '.join(answers)}." + (f" Python: {python}." if python else ""))
     return "\n".join([*lines, ""])
 
 
@@ -95,13 +94,10 @@ def _call_text(name: str) -> str:
     return name if isinstance(getattr_static(owner, member), property) else f"{name}()"
 
 
-def _format_responses(responses: dict[str, Any]) -> Iterator[str]:
-    for status, response in responses.items():
-        content = response.get("content", {})
-        schema = content.get("application/json", {}).get("schema")
-        if status.startswith("2"):
-            body = "nothing" if not content else _format_type(schema) if schema else "text"
-            yield f"{status}, {body}"
+def _format_response(status: str, response: dict[str, Any]) -> str:
+    content = response.get("content", {})
+    schema = content.get("application/json", {}).get("schema")
+    return f"{status}, {'nothing' if not content else _format_type(schema) if schema else 'text'}"
 
 
 def _format_object(name: str, schema: dict[str, Any]) -> str:

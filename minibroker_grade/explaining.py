@@ -185,7 +185,7 @@ def _find_wrong_field_byte(error: CheckFailedError, exchange: Exchange) -> _Wron
     node = _find_node(exchange, error.path)
     expected = _encode_expected_frame(exchange, error) if error.value is not None else None
     position = first_difference(expected, exchange.received) if expected is not None else None
-    if expected is not None and position is not None and position < 4:  # noqa: PLR2004 - the length differs since the field does
+    if expected is not None and position is not None and position < 4:  # noqa: PLR2004 - the length field itself
         position_after_length = first_difference(expected[4:], exchange.received[4:])
         position = None if position_after_length is None else position_after_length + 4
     field = f"body.{error.path}"

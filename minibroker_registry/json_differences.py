@@ -122,9 +122,8 @@ class _Comparison:
         self._findings[pair] = findings
         return findings
 
-    def _compare_at(self, path: str, old: Node | None, new: Node | None) -> Iterator[_Finding]:
-        for kind, rest in self.compare(old, new):
-            yield kind, f"{path}/{rest}" if rest else path
+    def _compare_at(self, path: str, old: Node | None, new: Node | None) -> list[_Finding]:
+        return [(kind, f"{path}/{rest}" if rest else path) for kind, rest in self.compare(old, new)]
 
     def _compare(self, old: Node, new: Node) -> Iterator[_Finding]:
         if self._is_part(old, new):

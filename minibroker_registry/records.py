@@ -59,10 +59,9 @@ class Version:
     is_deleted: bool = False
     timestamp: int = 0
 
-    def references(self) -> Iterable[tuple[str, int]]:
+    def references(self) -> list[tuple[str, int]]:
         """Return the qualified subjects and the versions that the schema refers to."""
-        for reference in self.content.references:
-            yield subjects.qualify(reference.subject, self.subject), reference.version
+        return [(subjects.qualify(each.subject, self.subject), each.version) for each in self.content.references]
 
 
 def make_content(kind: str, text: str, references: tuple[Reference, ...], metadata: Metadata | None) -> Content:

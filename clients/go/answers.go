@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (c82e14da5dde1445): change that. DO NOT EDIT.
+// Made by `make clients`, from the OpenAPI document (6688e91298312e09): change that. DO NOT EDIT.
 
 package minibroker
 

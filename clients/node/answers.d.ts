@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (5b6426656511c377): change that.
+// Made by `make clients`, from the OpenAPI document (4c07bc4940ca0ac0): change that.
 import type { ConsumedRecord, Fault } from "./index.js";
 
 /** An assigned partition. */

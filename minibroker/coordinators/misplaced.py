@@ -330,13 +330,15 @@ class _Move:
                 keys = {logged.record.key or b"" for _, logged in pending.records}
                 self._tombstones.setdefault(index, set()).update(keys)
 
-    def _open_transactions(self, log: CoordinatorLog) -> Iterator[Transaction]:
-        for index in range(log.partition_count):
-            partition = _read(log, index, lambda _: True)
-            for owner, state in () if partition is None else partition.states.items():
-                transaction = _decode_transaction(owner, state)
-                if transaction is not None and transaction.state in _OPEN:
-                    yield transaction
+    def _open_transactions(self, log: CoordinatorLog) -> list[Transaction]:
+        partitions = [_read(log, index, lambda _: True) for index in range(log.partition_count)]
+        transactions = [
+            _decode_transaction(owner, state)
+            for partition in partitions
+            if partition is not None
+            for owner, state in partition.states.items()
+        ]
+        return [each for each in transactions if each is not None and each.state in _OPEN]
 
     def _save(self, log: CoordinatorLog, transaction: Transaction) -> None:
         value = encode_value(transaction, level=self._core.features.level(TRANSACTION_VERSION))

@@ -114,7 +114,7 @@ class Pipeline:
                 else:
                     own = identify(record)
                     if own is None:
-                        raise UnmatchedError(f"{name_of(record)} has no id")  # noqa: TRY301 - like an id that cannot be computed
+                        raise UnmatchedError(f"{name_of(record)} has no id")  # noqa: TRY301 - as below
                     ids = [own] if by_id is None else list(by_id.get(own, (own,)))
                 for each in ids:
                     hash(each)

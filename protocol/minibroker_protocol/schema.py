@@ -22,7 +22,7 @@ The declarations correspond to Kafka's own definitions (the JSON files of its `c
 
 import dataclasses
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from operator import attrgetter
 from typing import Annotated, Any, Final, NamedTuple, Protocol, TypeVar, cast, dataclass_transform, get_args, get_origin
@@ -269,14 +269,14 @@ def fields_of(cls: type[Any]) -> tuple[Field, ...]:
     return tuple(_build_field(field) for field in dataclasses.fields(cls))
 
 
-def plain_fields(cls: type[Any]) -> Iterator[Field]:
-    """Yield the fields of a message that are part of its plain shape (see `compiler`).
+def plain_fields(cls: type[Any]) -> list[Field]:
+    """Return the fields of a message that are part of its plain shape (see `compiler`).
 
     Messages that have a plain shape contain nested structures only in tagged fields.
     """
-    for field in fields_of(cls):
-        if field.tag < 0 and (field.is_array or isinstance(field.kind, p.WireType)):
-            yield field
+    return [
+        field for field in fields_of(cls) if field.tag < 0 and (field.is_array or isinstance(field.kind, p.WireType))
+    ]
 
 
 def first_version(cls: type[Any], field: str) -> int:

@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (c08933b10ab77d6d): change that.
+// Made by `make clients`, from the OpenAPI document (201e064f658b455d): change that.
 use std::collections::BTreeMap;
 
 use serde::Deserialize;

@@ -12,8 +12,6 @@ from minibroker.server.requests.dispatch import UnencodableAnswerError, encode_a
 from minibroker_protocol.records.header import MAGIC_AT, MAGIC_V2
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from minibroker.clock import Timer
     from minibroker.cluster.routing.outcomes import Channel
     from minibroker.server.faults.fault import Fault
@@ -153,12 +151,14 @@ def _invert(data: bytearray, start: int, end: int) -> None:
     data[start:end] = bytes(byte ^ 0xFF for byte in data[start:end])
 
 
-def _partitions_with_records(response: Any) -> Iterator[tuple[str, Any]]:
-    """Yield (topic name, partition) for each partition of a fetch response, or nothing for other responses."""
-    for topic in getattr(response, "responses", ()):
-        for partition in getattr(topic, "partitions", ()):
-            if hasattr(partition, "records"):
-                yield topic.topic, partition
+def _partitions_with_records(response: Any) -> list[tuple[str, Any]]:
+    """Return (topic name, partition) for each partition of a fetch response, or nothing for other responses."""
+    return [
+        (topic.topic, partition)
+        for topic in getattr(response, "responses", ())
+        for partition in getattr(topic, "partitions", ())
+        if hasattr(partition, "records")
+    ]
 
 
 def _read_ranges(response: Any) -> None:

@@ -1,6 +1,6 @@
 """The Produce handler."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from itertools import islice
 from typing import Any, Final, cast
@@ -227,7 +227,7 @@ def _respond(
     if not core.cluster.is_single:
         _add_leader_hints(response, call)
         if request.acks == _ALL:
-            unreplicated = list(_find_unreplicated(appended))
+            unreplicated = _find_unreplicated(appended)
     waiting = _delay(request, response, flushed, unreplicated, call) if flushed or unreplicated else None
     if request.acks == 0:
         core.writes.commit()
@@ -240,14 +240,16 @@ def _respond(
 
 def _find_unreplicated(
     appended: list[tuple[Topic | None, PartitionProduceResponse]],
-) -> Iterator[tuple[Partition, PartitionProduceResponse]]:
-    """Yield the appends, and the repeated batches, that the high watermark will not pass at once."""
+) -> list[tuple[Partition, PartitionProduceResponse]]:
+    """Return the appends, and the repeated batches, that the high watermark will not pass at once."""
+    found: list[tuple[Partition, PartitionProduceResponse]] = []
     for topic, outcome in appended:
         partition = None if topic is None else topic.partition(outcome.index)
         if partition is not None and not outcome.error_code:
             log = partition.log
             if log.is_held and outcome.base_offset >= log.high_watermark:
-                yield partition, outcome
+                found.append((partition, outcome))
+    return found
 
 
 def _delay(

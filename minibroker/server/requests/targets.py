@@ -144,12 +144,19 @@ def _target_of_holder(holder: Any, request: Any) -> Target:
     return Target(group=group, transactional_id=_transactional_id(holder) or _transactional_id(request))
 
 
-def _targets_of_topic(shape: TopicList, topic: Any, holder: Target, core: Core) -> Iterator[Target]:
-    """Yield the target of each partition of a topic, or of the topic itself if the request names no partitions."""
+def _targets_of_topic(shape: TopicList, topic: Any, holder: Target, core: Core) -> list[Target]:
+    """Return the target of each partition of a topic, or of the topic itself if the request names no partitions."""
     name = _find_name(shape, topic, core)
-    for partition in getattr(topic, shape.partitions) if shape.partitions else (None,):
-        index = getattr(partition, shape.number) if shape.number else partition
-        yield Target(name, index, holder.group, holder.transactional_id)
+    partitions = getattr(topic, shape.partitions) if shape.partitions else (None,)
+    return [
+        Target(
+            name,
+            getattr(partition, shape.number) if shape.number else partition,
+            holder.group,
+            holder.transactional_id,
+        )
+        for partition in partitions
+    ]
 
 
 def _find_name(shape: TopicList, topic: Any, core: Core) -> str | None:

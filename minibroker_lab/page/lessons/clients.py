@@ -104,12 +104,14 @@ def _offset_fetches(evidence: Evidence) -> Iterator[_OffsetFetch]:
                 yield _OffsetFetch(number, client_id, group, part.partition_index, part.committed_offset)
 
 
-def _find_commits(evidence: Evidence) -> Iterator[tuple[int, str, int, int]]:
-    """Yield the request number, group, partition and offset of each commit."""
-    for reading in evidence.readings("OffsetCommit"):
-        if reading.response is not None and not reading.errors:
-            for part in evidence.partitions(reading.request.topics):
-                yield reading.exchange.number, reading.request.group_id, part.partition_index, part.committed_offset
+def _find_commits(evidence: Evidence) -> list[tuple[int, str, int, int]]:
+    """Return the request number, group, partition and offset of each commit."""
+    return [
+        (reading.exchange.number, reading.request.group_id, part.partition_index, part.committed_offset)
+        for reading in evidence.readings("OffsetCommit")
+        if reading.response is not None and not reading.errors
+        for part in evidence.partitions(reading.request.topics)
+    ]
 
 
 def _find_deliveries(evidence: Evidence) -> Iterator[_Delivery]:

@@ -13,6 +13,11 @@ from minibroker_pipeline.jobs.convert import ConvertSettings, convert
 from minibroker_pipeline.jobs.diff import DiffSettings, diff
 from minibroker_pipeline.jobs.stats import stats, stats_html, stats_text
 from minibroker_pipeline.jobs.verify import VerifySettings, verify
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:  # They need PySpark.
+    from minibroker_pipeline import payloads, session
+    from minibroker_pipeline.jobs import export, import_
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,21 +57,18 @@ def _run_diff(options: argparse.Namespace) -> int:
 
 
 def _run_export(options: argparse.Namespace) -> int:
-    from minibroker_pipeline.jobs.export import ExportSettings, export  # noqa: PLC0415 - `--help` needs none of it
-    from minibroker_pipeline.payloads import Payload  # noqa: PLC0415 - as above
-
     schema = options.json_schema
     if options.keep_corrupt and not schema:
         raise ValueError("--keep-corrupt is of use with --json-schema only")
-    payload = Payload("json", schema, "permissive" if options.keep_corrupt else "failfast") if schema else Payload()
-    settings = _build_settings(ExportSettings, options, payload=payload)
-    export(_create_session(options), options.paths, options.target, settings)
+    payload = payloads.Payload()
+    if schema:
+        payload = payloads.Payload("json", schema, "permissive" if options.keep_corrupt else "failfast")
+    settings = _build_settings(export.ExportSettings, options, payload=payload)
+    export.export(_create_session(options), options.paths, options.target, settings)
     return 0
 
 
 def _run_import(options: argparse.Namespace) -> int:
-    from minibroker_pipeline.jobs.import_ import ImportSettings, import_files  # noqa: PLC0415 - `--help` needs none of it
-
     writing = {
         "partitions": options.partitions,
         "codec": options.codec,
@@ -76,14 +78,14 @@ def _run_import(options: argparse.Namespace) -> int:
         "timestampType": options.timestamp_type,
     }
     settings = _build_settings(
-        ImportSettings,
+        import_.ImportSettings,
         options,
         read_options=dict(_parse_option(text) for text in options.option),
         payload=_select_payload_format(options),
         options={name: value for name, value in writing.items() if value is not None},
     )
     spark = _create_session(options, ("avro",) if options.avro_schema else ())
-    import_files(spark, options.paths, options.target, settings)
+    import_.import_files(spark, options.paths, options.target, settings)
     return 0
 
 
@@ -95,13 +97,11 @@ def _parse_option(text: str) -> tuple[str, str]:
 
 
 def _select_payload_format(options: argparse.Namespace) -> Any:
-    from minibroker_pipeline.payloads import Payload  # noqa: PLC0415 - needs PySpark
-
     if options.avro_schema:
         with open(options.avro_schema, encoding="utf-8") as file:
-            return Payload("avro", file.read())
+            return payloads.Payload("avro", file.read())
     # Writing needs no schema, because the columns already have types.
-    return Payload("json", "-") if options.json else Payload()
+    return payloads.Payload("json", "-") if options.json else payloads.Payload()
 
 
 def _run_compact(options: argparse.Namespace) -> int:
@@ -135,9 +135,7 @@ def _session_for(options: argparse.Namespace) -> "SparkSession | None":
 
 
 def _create_session(options: argparse.Namespace, packages: Sequence[str] = ()) -> "SparkSession":
-    from minibroker_pipeline.session import spark_session  # noqa: PLC0415 - most jobs need no Spark
-
-    return spark_session(f"minibroker-pipeline {options.job}", master=options.master, packages=packages)
+    return session.spark_session(f"minibroker-pipeline {options.job}", master=options.master, packages=packages)
 
 
 def _write_report(options: argparse.Namespace, report: dict[str, Any], text: str) -> None:

@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (6d0a261aeca6fc86): change that.
+// Made by `make clients`, from the OpenAPI document (0a864022bd6e9fe2): change that.
 package minibroker.control;
 
 import java.util.List;
