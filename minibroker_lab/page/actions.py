@@ -1,4 +1,7 @@
-"""The actions of the Do view: their forms, their requests, and the same action in Python, curl and Kafka's tools."""
+"""The actions of the Do view: their forms, their requests, and the same action in Python, curl and Kafka's tools.
+
+This is one file of more than 500 lines because an action's form, request and programs are read side by side.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 The fields of batches and messages come from `minibroker_protocol.fields`, which also describes requests. Unlike a
 normal dump, an explanation does not check files against each other.
+
+This is one file of more than 500 lines because all kinds of files are explained with the same few helpers.
 """
 
 import os

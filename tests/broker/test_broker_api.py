@@ -173,7 +173,7 @@ def broken(tmp_path: Path, fault: str) -> tuple[Broker, type[Exception]]:
             (tmp_path / "minibroker-topics.json").write_text("{")
             return Broker(data_dir=str(tmp_path)), TopicsFileError
         case _:
-            return Broker(topics=["fine", "a b"]), TopicError
+            return Broker(topics=["fine", "a/b"]), TopicError
 
 
 @pytest.mark.parametrize("fault", ["a file for a data directory", "a damaged topics file", "an impossible topic"])

@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,6 +105,7 @@ def home(dist: Path, tmp_path: Path) -> Home:
         "PATH": str(programs),
         "NO_COLOR": "1",
         "CI": "true",
+        "THE_CHECKOUTS_MINIBROKER": str(Path(sys.executable).with_name("minibroker")),
         "XDG_CACHE_HOME": str(tmp_path / ".cache"),
         "npm_config_cache": str(real / ".npm"),
         "MAVEN_OPTS": f"-Duser.home={tmp_path}",

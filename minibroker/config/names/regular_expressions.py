@@ -6,6 +6,8 @@ a text costs one look-up per character. The sizes of the program and of the cach
 
 The parser follows RE2/J's class Parser. Backreferences and lookaround are not part of the syntax. `\p{...}` supports
 the general categories of Unicode, but not its scripts.
+
+This is one file of more than 500 lines because parser, program and matcher serve only each other.
 """
 
 import functools

@@ -2,6 +2,8 @@
 
 A call returns after its change is in `__share_group_state`. The group coordinator and the leaders of partitions call
 the share coordinator directly. Requests from other brokers arrive through its handlers.
+
+This is one file of more than 500 lines because all calls check, write and apply the same states.
 """
 
 import logging

@@ -1,6 +1,7 @@
 """What an exchange shows about records: where they were produced, fetched, committed, acknowledged or deleted; links.
 
-A link leads from the position of a record in a request or a response to the view of this record.
+A link leads from the position of a record in a request or a response to the view of this record. This is one file of
+more than 500 lines because links and the life of a record must read an exchange alike.
 """
 
 from __future__ import annotations

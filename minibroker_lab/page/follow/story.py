@@ -1,4 +1,7 @@
-"""The life of a record as JSON, from the logs and the recorded requests, and the search of these requests."""
+"""The life of a record as JSON, from the logs and the recorded requests, and the search of these requests.
+
+This is one file of more than 500 lines because it tells one story, whose parts refer to each other.
+"""
 
 from __future__ import annotations
 
