@@ -70,19 +70,21 @@ class _Slot:
     Attributes:
         request: The request, or None if it is not decoded.
         effect: The effect of the faults that hit the request, or None.
+        late: The late requests that wait for the response.
         response: The response, or None until it has arrived.
         is_delayed: Whether the delay is over, or has begun.
     """
 
     request: _Request | None
     effect: MatchedFault | None
+    late: Iterable[_Late]
     response: bytes | bytearray | None = None
     is_delayed: bool = False
 
 
 @dataclass(eq=False)
 class _Late:
-    """A request that is forwarded after as many others with one of its targets."""
+    """A request that is forwarded once as many others with one of its targets are answered."""
 
     remaining: int
     targets: frozenset[Target]
@@ -150,21 +152,25 @@ class ProxyFaults:
         return matched
 
     def add_late(self, count: int, request: _Request, forward: Callable[[], object]) -> None:
-        """Forward a request after `count` others with one of its targets, or any others if it has none.
+        """Forward a request once `count` others with one of its targets are answered, or any others if it has none.
 
-        It is forwarded after `MAX_LATE_S` seconds at the latest.
+        Only the answers show that a broker has served the others, which come on other connections. The request is
+        forwarded after `MAX_LATE_S` seconds at the latest.
         """
         late = _Late(count, frozenset(request.targets) - {Target()}, forward)
         self._late.append(late)
         asyncio.get_running_loop().call_later(MAX_LATE_S, self._forward, late)
 
-    def count(self, targets: tuple[Target, ...]) -> None:
-        """Count a request that was forwarded."""
-        for late in tuple(self._late):
-            if not late.targets or not late.targets.isdisjoint(targets):
-                late.remaining -= 1
-                if not late.remaining:
-                    self._forward(late)
+    def find_late(self, targets: tuple[Target, ...]) -> list[_Late]:
+        """Return the late requests that wait for a request with these targets."""
+        return [late for late in self._late if not late.targets or not late.targets.isdisjoint(targets)]
+
+    def count(self, waiting: Iterable[_Late]) -> None:
+        """Count a request for which these late ones have waited."""
+        for late in waiting:
+            late.remaining -= 1
+            if not late.remaining:
+                self._forward(late)
 
     def _forward(self, late: _Late) -> None:
         if late in self._late:
@@ -199,10 +205,15 @@ class FaultyConnection:
             else:
                 slot.response = forwarded
                 self._learn(slot.request, frame)
+                self._faults.count(slot.late)
         self._flush()
 
     def _take(self, frame: bytes) -> None:
+        if self._client.is_closing:  # What follows a request that closes the connection is lost with it.
+            self._client.conversation.request(frame, len(frame))
+            return
         request = self._faults.read(frame)
+        late = () if request is None else self._faults.find_late(request.targets)
         effect = None if request is None else self._faults.match(frame, request, self)
         self._client.conversation.request(frame, len(frame))
         fault = None if effect is None else effect.fault
@@ -212,26 +223,29 @@ class FaultyConnection:
         if request is not None:
             if fault is not None and (fault.black_hole or fault.drop == "before"):
                 self._client.conversation.lose(request.correlation_id, "lost by a fault")
-            self._faults.count(request.targets)
             if getattr(request.message, "acks", None) == 0:
+                self._faults.count(late)
                 if action in {"disconnect", "error", "truncate"}:
                     self._client.end()
                 return
         if fault is None or (action not in {"black_hole", "late"} and "before" not in {fault.drop, fault.disconnect}):
             refused = fault is not None and action == "error" and not fault.applied
             response = _refuse(request, fault) if refused and request is not None and fault is not None else None
-            self._slots.append(_Slot(request, effect, response))
-            if response is not None:
-                self._client.conversation.response(response, len(response))
-                self._flush()
+            self._slots.append(_Slot(request, effect, late, response))
+            if response is None:
+                return  # The broker's answer counts.
+            self._client.conversation.response(response, len(response))
+            self._flush()
+        self._faults.count(late)
 
     def _withhold(self, fault: Fault, request: _Request, frame: bytes) -> bool:
         """Do what happens before a request is forwarded. Return whether it is not forwarded now."""
         if fault.black_hole:
             self._is_black_hole = True
         elif fault.late is not None:
-            forward = self._client.detach_broker()
-            self._faults.add_late(fault.late + 1, request, lambda: forward(frame))  # It counts itself.
+            is_answered = getattr(request.message, "acks", None) != 0
+            forward = self._client.detach_broker(is_answered=is_answered)
+            self._faults.add_late(fault.late, request, lambda: forward(frame))
         elif fault.disconnect == "before":
             self._client.end()
         else:

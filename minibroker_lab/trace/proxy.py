@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from minibroker.config.addresses import LAST_PORT, format_address
@@ -325,14 +326,24 @@ class ClientSide(_Side):
         assert self.transport is not None
         self.transport.close()
 
-    def detach_broker(self) -> Callable[[bytes], None]:
-        """Close the connection to the client only. Return a function that sends the broker a last request."""
+    @property
+    def is_closing(self) -> bool:
+        """Whether the connection has ended, or ends once all that was written has been sent."""
+        assert self.transport is not None
+        return self.transport.is_closing()
+
+    def detach_broker(self, *, is_answered: bool) -> Callable[[bytes], None]:
+        """Close the connection to the client only. Return a function that sends the broker a last request.
+
+        Args:
+            is_answered: Whether the broker answers the request.
+        """
         broker = self.other
         assert isinstance(broker, _BrokerSide)
         self.other = None
         self.end()
         self._owner.detached.add(broker)
-        return broker.send_last
+        return partial(broker.send_last, is_answered=is_answered)
 
     def eof_received(self) -> bool:
         """Record that the client has sent all its data, and forward the end of the data."""
@@ -368,12 +379,14 @@ class _BrokerSide(_Side):
         self._stream = ResponseStream(client.conversation, MAX_KEPT_BYTES)
         self._is_last = False
 
-    def send_last(self, data: bytes) -> None:
-        """Send a request whose client is gone, and close the connection after its response."""
+    def send_last(self, data: bytes, *, is_answered: bool) -> None:
+        """Send a request whose client is gone, and close the connection after its response, if it gets one."""
         assert self.transport is not None
         self._is_last = True
         if not self.transport.is_closing():
             self.transport.write(data)
+            if not is_answered:
+                self.transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)

@@ -154,25 +154,31 @@ def test_a_client_that_reads_nothing_holds_up_the_broker_and_not_the_memory() ->
     """The socket buffers stop a broker that sends endlessly, as they would without a proxy."""
 
     async def check() -> None:
-        accepted: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
-        server = await asyncio.start_server(lambda _, writer: accepted.put_nowait(writer), "127.0.0.1", 0)
+        # Clients of earlier tests may still look for a broker at this port: each connection gets data, and is aborted.
+        accepted: set[asyncio.StreamWriter] = set()
+        server = await asyncio.start_server(lambda _, writer: accepted.add(writer), "127.0.0.1", 0)
         proxy = Proxy(("127.0.0.1", server.sockets[0].getsockname()[1]), ("127.0.0.1", 0), None, Mock())
-        await proxy.start()
-        (await accepted.get()).close()
-        with socket.create_connection(proxy.address):
-            writer = await accepted.get()
-            chunk = struct.pack(">i", (1 << 20) - 4) + bytes((1 << 20) - 4)
-            (side,) = proxy.sides
-            while side.other is None or "full" not in side.other._holds:
-                writer.write(chunk)
-                await asyncio.sleep(0)
-            assert side.transport is not None
-            assert side.transport.get_write_buffer_size() < 1 << 20
-            assert side.other.transport is not None
-            assert not side.other.transport.is_reading()
+        try:
+            await proxy.start()
+            with socket.create_connection(proxy.address):
+                chunk = struct.pack(">i", (1 << 20) - 4) + bytes((1 << 20) - 4)
+                while not proxy.sides:  # noqa: ASYNC110 - nothing tells that a connection is accepted
+                    await asyncio.sleep(0)
+                (side,) = proxy.sides
+                while side.other is None or "full" not in side.other._holds:
+                    for writer in accepted:
+                        if not writer.is_closing():
+                            writer.write(chunk)
+                    await asyncio.sleep(0)
+                assert side.transport is not None
+                assert side.transport.get_write_buffer_size() < 1 << 20
+                assert side.other.transport is not None
+                assert not side.other.transport.is_reading()
+        finally:
             proxy.close()
-        writer.transport.abort()
-        server.close()
+            server.close()
+            for writer in accepted:
+                writer.transport.abort()
 
     asyncio.run(check())
 

@@ -120,15 +120,40 @@ def test_a_dropped_response_leaves_the_connection_open(
     assert losses == {"Produce": "lost by a fault" if when == "before" else None, "Metadata": None}
 
 
-def test_what_follows_a_request_that_closes_the_connection_is_lost_with_it(behind: Broker, tmp_path: Path) -> None:
-    with trace(behind, tmp_path, {"api": "Produce", "disconnect": "before", "times": 1}) as proxy:
-        with SocketClient(address_of(proxy.bootstrap)) as first:
-            frames = [frame_of(produce_request(batch(value)), PRODUCE, 1) for value in (b"a", b"b")]
-            first.send_bytes(b"".join(map(framed, frames)))
-            assert first.is_closed()
-        with SocketClient(address_of(proxy.bootstrap)) as second:
-            second.ask(produce_request(batch(b"c")), PRODUCE)
-    assert values(behind) == [b"c"]
+@pytest.mark.parametrize("fault", [{"disconnect": "before"}, {"late": 9}])
+def test_what_follows_a_request_that_closes_the_connection_is_lost_with_it(
+    behind: Broker, tmp_path: Path, fault: dict[str, Any]
+) -> None:
+    with trace(behind, tmp_path, {"api": "Produce", "times": 2, **fault}) as proxy:
+        for sent in ((b"a", b"b"), (b"c",)):
+            with SocketClient(address_of(proxy.bootstrap)) as client:
+                frames = [frame_of(produce_request(batch(value)), PRODUCE, 1) for value in sent]
+                client.send_bytes(b"".join(map(framed, frames)))
+                assert client.is_closed()
+        with SocketClient(address_of(proxy.bootstrap)) as last:
+            last.ask(produce_request(batch(b"d")), PRODUCE)
+    assert values(behind) == [b"d"]
+
+
+def test_a_late_request_waits_for_answers() -> None:
+    """Two connections to a broker have no order: it may serve what is sent last first."""
+
+    async def run() -> None:
+        sent: list[bytes] = []
+        faults = ProxyFaults([Fault(api="Produce", late=1, nth=2)])
+        frames = [framed(frame_of(produce_request(batch(value)), PRODUCE, 7)) for value in (b"before", b"late", b"b")]
+        clients = [Mock(is_closing=False) for _ in frames]
+        clients[1].detach_broker.return_value = sent.append
+        connections = [FaultyConnection(faults, client) for client in clients]
+        for connection, frame in zip(connections, frames, strict=True):
+            connection.feed_requests(frame)
+        answer = struct.pack(">ii", 4, 7)
+        connections[0].feed_responses(answer)
+        assert sent == []
+        connections[2].feed_responses(answer)
+        assert sent == [frames[1]]
+
+    asyncio.run(run())
 
 
 async def _open(behind: Broker, sink: LineWriter, **fault: Any) -> Proxy:
@@ -194,7 +219,7 @@ def test_an_idempotent_producer_gets_over_chaos_in_the_proxy(behind: Broker, tmp
 def test_metadata_that_cannot_be_read_passes() -> None:
     sent: list[bytes | bytearray] = []
     frame = framed(struct.pack(">ib", 7, 0) + b"\x7f" * 9)
-    client = Mock(write=sent.append)
+    client = Mock(write=sent.append, is_closing=False)
     client.conversation.response.return_value = frame
     connection = FaultyConnection(ProxyFaults([]), client)
     connection.feed_requests(framed(frame_of(MetadataRequest(topics=None), 12, 7)))
