@@ -132,6 +132,7 @@ def test_what_follows_a_request_that_closes_the_connection_is_lost_with_it(
                 assert client.is_closed()
         with SocketClient(address_of(proxy.bootstrap)) as last:
             last.ask(produce_request(batch(b"d")), PRODUCE)
+    behind.wait_for("t", 1)
     assert values(behind) == [b"d"]
 
 
