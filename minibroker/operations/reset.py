@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Generator
 from functools import partial
 
 from minibroker.cluster.core import Core
-from minibroker.cluster.directories import purge_and_log_errors
+from minibroker.cluster.directories import find_markers, purge_and_log_errors
 from minibroker.cluster.errors import ConflictError
 from minibroker.cluster.topics import Topic
 from minibroker.server.inspection.recording import journal_of
@@ -130,7 +130,9 @@ def replace(core: Core, new: str, gone: Collection[Topic]) -> None:
         if name not in old and os.path.lexists(f"{data_dir}/{name}"):
             raise ConflictError(f"{data_dir}/{name} is in the way: it belongs to no topic of the broker")
     files = [name for name, is_folder in is_directory.items() if not is_folder]
-    old = {name for name in old.union(_STATE_FILES, files) if os.path.lexists(f"{data_dir}/{name}")}
+    # A restored topic must not meet the mark of its deletion, whose directory is perhaps still being removed.
+    markers = map(os.path.basename, find_markers(data_dir).values())
+    old = {name for name in old.union(_STATE_FILES, files, markers) if os.path.lexists(f"{data_dir}/{name}")}
     if is_durable:
         sync_tree(new)
     leftovers: list[str] = []

@@ -16,6 +16,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from http.client import HTTPException
 from types import ModuleType
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import urlsplit
@@ -152,6 +153,8 @@ def scopes_of(claims: Claims, name: str) -> list[str]:
 
 
 _URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
+_NOT_KEYS: Final = (ValueError, TypeError, AttributeError, RecursionError)
+"""What PyJWT lets through where JSON is no set of keys."""
 _ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 """Asymmetric algorithms only: otherwise a public key could be used as a shared secret."""
 
@@ -210,8 +213,8 @@ def signed_validator(rules: TokenRules, now_ms: Callable[[], int]) -> Validate:
 class _Endpoint:
     """The keys at a URL, as Kafka's `RefreshingHttpsJwks` keeps them.
 
-    A thread fetches them again when a login finds them too old, or names a key that is not among them. That login
-    fails, and the client's next one may succeed.
+    A thread fetches them again when a login finds them too old, names a key that is not among them, or comes after a
+    fetch that has failed. If the login fails for that, the client's next one may succeed.
     """
 
     _COOLDOWN_MS: Final = 10_000
@@ -222,13 +225,14 @@ class _Endpoint:
         self._jwt, self._rules, self._now_ms = jwt, rules, now_ms
         self._client = jwt.PyJWKClient(rules.jwks_url, cache_jwk_set=False, timeout=self._TIMEOUT_S)
         self._asked_ms = now_ms()
+        self._has_failed = False
         self._keys = self._fetch()
 
     def keys_for(self, kid: str | None, /) -> Sequence[Any]:
         now_ms = self._now_ms()
-        age_ms = now_ms - self._asked_ms
-        is_unknown = kid is not None and all(key.key_id != kid for key in self._keys)
-        if age_ms >= self._rules.refresh_ms or (is_unknown and age_ms >= self._COOLDOWN_MS):
+        age_ms = abs(now_ms - self._asked_ms)  # The broker's clock can be set back.
+        is_wanted = self._has_failed or (kid is not None and all(key.key_id != kid for key in self._keys))
+        if age_ms >= (min(self._COOLDOWN_MS, self._rules.refresh_ms) if is_wanted else self._rules.refresh_ms):
             self._asked_ms = now_ms
             threading.Thread(target=self._refresh, daemon=True).start()
         return self._keys
@@ -236,13 +240,15 @@ class _Endpoint:
     def _refresh(self) -> None:
         try:
             self._keys = self._fetch()
+            self._has_failed = False
         except ValueError as error:
+            self._has_failed = True
             _logger.warning("%s", error)
 
     def _fetch(self) -> list[Any]:
         try:
             return list(self._client.get_jwk_set().keys)
-        except (self._jwt.PyJWTError, OSError, ValueError) as error:
+        except (self._jwt.PyJWTError, HTTPException, OSError, *_NOT_KEYS) as error:
             raise ValueError(f"{_URL}: {self._rules.jwks_url} gives no keys that can be used: {error}") from None
 
 
@@ -253,7 +259,7 @@ def _load_keys(jwt: ModuleType, url: str) -> list[Any]:
     with open(url2pathname(split_url.path), "rb") as file:
         try:
             return list(jwt.PyJWKSet.from_dict(json.load(file)).keys)
-        except (jwt.PyJWTError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        except (jwt.PyJWTError, *_NOT_KEYS) as error:
             raise ValueError(f"{_URL}: {split_url.path} holds no keys that can be used: {error}") from None
 
 

@@ -83,6 +83,17 @@ def test_a_restore_of_the_brokers_own_directory_is_refused(
     assert end(harness) == 2
 
 
+def test_a_topic_is_restored_whose_deletion_is_not_over(harness: Harness, tmp_path: Path) -> None:
+    topic = harness.services.core.topics.get("t")
+    assert topic is not None
+    harness.services.core.topics.rename_directories(topic)
+    harness.services.core.topics.save()
+    restore_snapshot(harness.services, tmp_path / "snapshot")
+    assert end(harness) == 1
+    harness.crash()
+    assert end(harness) == 1
+
+
 def damage_mark(snapshot: Path) -> None:
     (snapshot / MARK).write_text("{}")
 

@@ -276,6 +276,15 @@ def test_keys_come_from_an_endpoint_and_follow_it(
     assert accepts(validate, renewed)
     assert provider.requests == 3
 
+    # It is asked again soon after a failure, also where the clock has been set back, and its nonsense changes nothing.
+    for number, (delay_ms, content) in enumerate([(10_000, "[" * 100_000), (-50_000, '{"keys": [{"alg": ["x"]}]}')]):
+        jwks.write_text(content)
+        clock.advance(delay_ms)
+        caplog.clear()
+        assert accepts(validate, renewed)
+        eventually(lambda: "gives no keys that can be used" in caplog.text)
+        assert provider.requests == 4 + number
+
 
 def accepts(validate: Validate, token: str) -> bool:
     try:
