@@ -18,12 +18,14 @@ KINDS: Final = tuple(_MODULES)
 """The formats in the order in which Confluent lists them."""
 _MAX_CACHED_CHARACTERS: Final = 1 << 19
 """A parsed schema takes up to 30 times the memory of its text. A full garbage collection visits all of its objects."""
+_MIN_CACHED: Final = 8
+"""How many results are kept whatever their size, such as those of a large value and its key. A schema has up to two."""
 _MAX_QUOTED_CHARACTERS: Final = 1000
 _Key = tuple[str, str, tuple[tuple[str, str], ...], bool]
 
 
 class Formats:
-    """Parses schemas, and keeps the newest results. The sum of the kept texts is limited, but for the last one."""
+    """Parses schemas, and keeps the newest results. The sum of the kept texts is limited, but for a few."""
 
     def __init__(self) -> None:
         self._parsed: dict[_Key, Parsed] = {}
@@ -69,7 +71,7 @@ class Formats:
         if key not in self._parsed:
             self._parsed[key] = parsed
             self._size += _size_of(key)
-        while self._size > _MAX_CACHED_CHARACTERS and len(self._parsed) > 1:
+        while self._size > _MAX_CACHED_CHARACTERS and len(self._parsed) > _MIN_CACHED:
             oldest = next(iter(self._parsed))
             del self._parsed[oldest]
             self._size -= _size_of(oldest)

@@ -74,9 +74,18 @@ def test_a_schema_is_registered_soon(kind: str, text: Callable[[int], str]) -> N
     assert time.thread_time() - begin < 0.003 * 100 * _SLACK
 
 
-def test_a_schema_that_is_too_large_to_be_kept_with_others_is_parsed_once() -> None:
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
+def test_a_large_schema_is_parsed_once_beside_a_small_one(separators: tuple[str, str]) -> None:
+    formats, large = Formats(), json.dumps({"type": "int", "large": "x" * 600_000}, separators=separators)
+    texts = (avro(0), large)
+    parsed = [formats.parse("AVRO", text, {}, is_new=False) for text in texts]
+    assert all(formats.parse("AVRO", text, {}, is_new=False) is parsed[at] for at, text in enumerate(texts))
+    for number in range(8):
+        formats.parse("AVRO", avro(number + 1), {}, is_new=False)
+    assert formats.parse("AVRO", large, {}, is_new=False) is not parsed[1]
+
+
+def test_a_large_schema_is_not_parsed_again_from_the_topic() -> None:
     formats, text = Formats(), json.dumps({"type": "int", "large": "x" * 600_000}, separators=(",", ":"))
     parsed = formats.parse("AVRO", text, {}, is_new=True)
     assert formats.parse("AVRO", text, {}, is_new=False) is parsed
-    formats.parse("AVRO", '"int"', {}, is_new=True)
-    assert formats.parse("AVRO", text, {}, is_new=False) is not parsed

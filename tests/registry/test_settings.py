@@ -145,3 +145,11 @@ def test_an_import_is_not_normalized(rest: Rest) -> None:
     text = record(ID, z=1, a=2)
     rest.post("/subjects/s/versions?normalize=true", {"schema": text, "id": 5})
     assert list(json.loads(rest.get("/schemas/ids/5")["schema"]))[-2:] == ["z", "a"]
+
+
+def test_a_schema_is_looked_up_normalized_in_mode_import(rest: Rest) -> None:
+    schema = {"schema": '{"type":"object","title":"Order"}', "schemaType": "JSON"}
+    id_ = rest.post("/subjects/s/versions?normalize=true", schema)["id"]
+    assert rest.ask("PUT", "/mode/s?force=true", {"mode": "IMPORT"}).status == 200
+    assert rest.refusal("POST", "/subjects/s", schema) == (404, 40403)
+    assert rest.post("/subjects/s?normalize=true", schema)["id"] == id_
