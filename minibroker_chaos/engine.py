@@ -207,7 +207,7 @@ class Chaos:
         fault = self._decide(context, request, call, entry)
         if fault is None and context.api == "Metadata" and (old := self.old_view) and old[0].node_id == context.node:
             fault = old[0].fault
-            entry.chaos = old[1]
+            entry.chaos = entry.chaos or old[1]
         return fault
 
     def _decide(self, context: RequestContext, request: Any, call: Call, entry: RecordedRequest) -> Fault | None:

@@ -181,7 +181,11 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         return None
     if not _asks_for_chaos(item):
         if any(mark.name == "kafka_chaos" for mark in item.own_markers):
-            item.warn(pytest.PytestWarning("kafka_chaos: nothing misbehaves, as the test does not use `kafka`"))
+            item.warn(
+                pytest.PytestWarning(
+                    "kafka_chaos: nothing misbehaves, as the test does not use the `kafka` of minibroker"
+                )
+            )
         return None
     return _chaos_runs().run_under_chaos(item, nextitem) or None
 

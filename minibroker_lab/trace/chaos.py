@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from minibroker_chaos.decider import Decider
 from minibroker_chaos.decisions import SeededSchedule
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from minibroker_chaos.steps import Step
 
 
+_OF_LOGS: Final = frozenset({"empty-fetch", "small-fetch"})
+"""Faults of single requests that a proxy cannot show, since it does not read the log."""
+
+
 class ProxyChaos:
     """The misbehaviours of one run: those of a profile that are faults of single requests.
 
@@ -33,7 +37,7 @@ class ProxyChaos:
 
     def __init__(self, seed: int, profile: str, is_possible: Callable[[Fault, RequestContext], bool]) -> None:
         self._title = f"chaos {VERSION}: seed {seed}, profile {profile}, in the proxy"
-        rows = [row for row in rows_of(profile) if isinstance(row.act, FaultAct)]
+        rows = [row for row in rows_of(profile) if isinstance(row.act, FaultAct) and row.name not in _OF_LOGS]
         self._decider = Decider(rows, SeededSchedule(seed, rows), lambda _: None)
         self._is_possible = is_possible
 

@@ -184,7 +184,7 @@ def test_factory(kafka_factory):
         len(re.findall(r"^test_it\.py::.*: (clients reacted in|not exercised, no)", result.stdout, re.MULTILINE)) == 6
     )
     assert "6 tests, 16 runs, clients reacted in " in result.stdout
-    assert "nothing misbehaves, as the test does not use `kafka`" in result.stdout
+    assert "nothing misbehaves, as the test does not use the `kafka` of minibroker" in result.stdout
 
 
 @pytest.mark.parametrize(
