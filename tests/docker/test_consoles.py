@@ -74,8 +74,14 @@ def test_consoles_in_java_are_answered_as_by_kafka(boxes: Boxes, environment: Ma
     assert [json.loads(line) for line in found] == [json.loads(line) for line in noted]
 
 
+@pytest.fixture
+def console() -> Sequence[str]:
+    """The command of a client like the console. It is built outside of the engine's network, which may lead nowhere."""
+    return go_programs.command("console")
+
+
 @pytest.mark.usefixtures("fixed_ports")
-def test_redpanda_console_starts_and_is_answered(boxes: Boxes) -> None:
+def test_redpanda_console_starts_and_is_answered(console: Sequence[str], boxes: Boxes) -> None:
     """Before version 3, the console exits if the list of subjects or of brokers is an error."""
     options: Sequence[str] = [
         "--kafka-addr internal://0.0.0.0:29092,external://0.0.0.0:9092",
@@ -94,7 +100,7 @@ def test_redpanda_console_starts_and_is_answered(boxes: Boxes) -> None:
     for missing in ("/v1/features/license", "/v1/features/enterprise", "/v1/transform"):
         assert asked(admin, missing)[0] == 404
     config = {"bootstrap": "localhost:9092", "topic": "orders", "group": "readers"}
-    done = run_to_success([*go_programs.command("console"), json.dumps(config)])
+    done = run_to_success([*console, json.dumps(config)])
     by_event: dict[str, Any] = {line["event"]: line["answer"] for line in map(json.loads, done.stdout.splitlines())}
     assert by_event["messages"] == ["7 key 7 7", "8 key 8 8", "9 key 9 9"]
     assert by_event["edited"] is None
