@@ -112,7 +112,7 @@ class Decider:
     def decide(
         self, context: RequestContext, request: Any, connection: object, number: int, perform: Perform
     ) -> tuple[Step, Fault | None] | None:
-        """Return the step that happens at a request, and the fault that hits the request. None if nothing happens.
+        """Return the step that happens at a request and the fault that hits it, or None if nothing happens.
 
         Args:
             context: What faults are matched against.
@@ -156,7 +156,7 @@ class Decider:
         return None
 
     def _note_first_batch(self, api: str, occasion: Occasion, fault: Fault | None, step: Step) -> None:
-        """Record the step in which the first batch of an idempotent producer in a partition is refused."""
+        """Remember a step that refuses the first batch of an idempotent producer in a partition."""
         if api == "Produce" and fault is not None and fault.error is not None and not fault.applied:
             header = occasion.detail.header
             if header.producer_id >= 0 and header.base_sequence == 0:

@@ -86,7 +86,7 @@ class LaggingReplicas:
 
     @classmethod
     def at_markers(cls, services: Services, transactional_id: str | None, choice: int) -> LaggingReplicas | None:
-        """Let followers lag on one of a transaction's partitions, or on all of them if `choice` is 0."""
+        """Let followers lag in one partition of a transaction, or in all its partitions if `choice` is 0."""
         if services.core.topics.get(TRANSACTION_STATE) is None:
             return None
         transaction = services.transactions.store.get(transactional_id or "")
@@ -136,7 +136,7 @@ class OldView:
         self._faults = faults_of(services)
         self.node_id = node_id
         self.fault = Fault(api="Metadata", node=node_id, stale_metadata=_CHANGES)
-        # The view is not older than what the broker has answered before.
+        # The history begins here, so the view is never older than what clients have already been told.
         self._faults.history = MetadataHistory(services, _CHANGES)
 
     @classmethod

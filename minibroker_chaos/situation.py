@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Held(Protocol):
-    """Something that an action holds until `end` is called."""
+    """What a misbehaviour holds until `end` is called."""
 
     def end(self) -> None:
         """Release what is held."""

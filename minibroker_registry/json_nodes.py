@@ -113,7 +113,7 @@ class Documents:
 
     @functools.cached_property
     def _targets(self) -> dict[str, tuple[Json, str]]:
-        """The documents, and the schemas with an id or an anchor, each with its base URI."""
+        """What a `$ref` can lead to: documents, and schemas with an id or an anchor, each with its base URI."""
         targets = {uri: (document, uri) for uri, document in self.resources.items()}
         for uri, document in self.resources.items():
             self._add_targets(targets, document, uri)

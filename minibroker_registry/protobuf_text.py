@@ -119,7 +119,7 @@ class Tokens:
         return name
 
     def integer(self, first: int, last: int) -> int:
-        """Read an integer between two others: decimal, octal or hexadecimal."""
+        """Read an integer from `first` to `last`, in decimal, octal or hexadecimal."""
         sign = "-" if self.accept("-") else ""
         digits = self.next
         base = 16 if digits[:2] in ("0x", "0X") else 8 if digits[:1] == "0" and digits != "0" else 10

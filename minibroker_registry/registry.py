@@ -243,7 +243,7 @@ class Registry:
             raise invalid_schema(content.kind, content.text, content.references, error) from None
 
     def _draft(self, subject: str, new: NewSchema, *, normalize: bool, is_new: bool, is_import: bool = False) -> Draft:
-        """Parse a client's schema, and normalize it unless it is imported."""
+        """Parse a client's schema. It is normalized on request, but not if it is imported."""
         config = self.config_in_scope(subject)
         references = tuple(self._pin(subject, reference) for reference in new.references)
         try:

@@ -74,7 +74,7 @@ class ObservedGroups:
         self._pending: dict[str, list[tuple[str, dict[_Place, int]]]] = {}
 
     def note(self, reading: Reading) -> None:
-        """Apply the changes made by an exchange of one of the APIs in `GROUP_APIS`."""
+        """Apply what an exchange has changed. Its API is one of `GROUP_APIS`."""
         key, request, response = reading.exchange.api_key, reading.request, reading.response
         if request is None or response is None or getattr(response, "error_code", None):
             return

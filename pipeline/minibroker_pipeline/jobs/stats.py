@@ -1,4 +1,4 @@
-"""The sizes of topics on disk by partition, message format and codec, and in other formats, as a report and a page."""
+"""How much topics take on disk by partition, message format and codec, and would take in other formats."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -47,7 +47,7 @@ _INSTANT: Final = pa.timestamp("us", tz="UTC")
 
 
 def type_of(schema: Parsed) -> pa.DataType:
-    """Return the type of a schema's values, or of the first message of a Protobuf schema."""
+    """Return the Arrow type of a schema's values, or of the first message of a Protobuf schema."""
     if isinstance(schema, AvroSchema):
         return _avro_type(schema.root)
     if isinstance(schema, ProtobufSchema):
@@ -92,7 +92,7 @@ def is_fitting(schema: Parsed, kind: pa.DataType) -> bool:
 
 
 def fit_value(value: Any, kind: pa.DataType) -> Any:  # noqa: PLR0911 - one for each kind of type
-    """Return a value of `read_value` as Arrow takes it for a type."""
+    """Convert a value of `read_value` to what Arrow takes for a type."""
     if value is None:
         return None
     if pa.types.is_struct(kind):
@@ -111,7 +111,7 @@ def fit_value(value: Any, kind: pa.DataType) -> Any:  # noqa: PLR0911 - one for 
 
 
 _FROM_TEXT: Final[dict[pa.DataType, Callable[[str], Any]]] = {
-    pa.binary(): lambda text: text.encode("latin-1"),  # a default in Avro
+    pa.binary(): lambda text: text.encode("latin-1"),  # Avro's schemas have the defaults of bytes as text.
     **dict.fromkeys((pa.int32(), pa.int64()), int),
     **dict.fromkeys((pa.float32(), pa.float64()), float),
     pa.decimal256(20): Decimal,
