@@ -120,15 +120,14 @@ class Registry:
         if not new.text.strip() and latest is not None:  # Only the metadata is new.
             content = latest.content
             new = replace(new, kind=content.kind, text=content.text, references=content.references)
-        is_import = self.mode_in_scope(subject) == "IMPORT"
-        draft = self._draft(subject, new, normalize=normalize, is_new=True, is_import=is_import)
+        draft = self._draft(subject, new, normalize=normalize, is_new=True)
         sets_metadata = config.get("defaultMetadata") or config.get("overrideMetadata")
         version = None if sets_metadata else self._find(subject, draft, only_latest=new.version == LATEST)
         if version is not None and _is_meant(new, version):
             return version
         self._check_can_register(subject, new)
         number = self._next_version(subject)
-        if not is_import:
+        if self.mode_in_scope(subject) != "IMPORT":
             draft = self._with_metadata(subject, draft, config, number, sets_number=new.version != 0)
             version = None if new.version else self._find(subject, draft)
             if version is not None:
@@ -242,8 +241,8 @@ class Registry:
         except InvalidSchemaError as error:
             raise invalid_schema(content.kind, content.text, content.references, error) from None
 
-    def _draft(self, subject: str, new: NewSchema, *, normalize: bool, is_new: bool, is_import: bool = False) -> Draft:
-        """Parse a client's schema. It is normalized on request, but not if it is imported."""
+    def _draft(self, subject: str, new: NewSchema, *, normalize: bool, is_new: bool) -> Draft:
+        """Parse a client's schema."""
         config = self.config_in_scope(subject)
         references = tuple(self._pin(subject, reference) for reference in new.references)
         try:
@@ -253,7 +252,7 @@ class Registry:
         except InvalidSchemaError as error:
             raise invalid_schema(new.kind, new.text, new.references, error) from None
         text = parsed.canonical
-        if (normalize or config.get("normalize") is True) and not is_import:
+        if normalize or config.get("normalize") is True:
             text = parsed.normalized
             references = tuple(sorted(dict.fromkeys(references), key=lambda item: (item.subject, item.version)))
         return Draft(parsed, records.make_content(new.kind, text, references, new.metadata))

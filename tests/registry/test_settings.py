@@ -6,7 +6,7 @@ import pytest
 
 from minibroker import Broker
 from tests.registry.rest import Rest
-from tests.registry.schemas import ID, INCOMPATIBLE, V1, V2, record
+from tests.registry.schemas import ID, INCOMPATIBLE, NOTE, V1, V2, record
 
 
 def test_the_level_of_a_subject_overrides_that_of_the_registry(rest: Rest) -> None:
@@ -140,11 +140,16 @@ def test_invalid_defaults_are_taken_if_new_schemas_are_not_validated(rest: Rest)
     assert rest.get(f"/schemas/ids/{id_}") == schema
 
 
-def test_an_import_is_not_normalized(rest: Rest) -> None:
+def test_an_import_is_normalized_on_request(rest: Rest) -> None:
     rest.put("/mode/s", {"mode": "IMPORT"})
     text = record(ID, z=1, a=2)
-    rest.post("/subjects/s/versions?normalize=true", {"schema": text, "id": 5})
+    rest.post("/subjects/s/versions", {"schema": text, "id": 5})
     assert list(json.loads(rest.get("/schemas/ids/5")["schema"]))[-2:] == ["z", "a"]
+    rest.post("/subjects/s/versions?normalize=true", {"schema": text, "id": 6})
+    assert list(json.loads(rest.get("/schemas/ids/6")["schema"]))[-2:] == ["a", "z"]
+    rest.put("/config/s", {"normalize": True})
+    rest.post("/subjects/s/versions", {"schema": record(NOTE, z=1, a=2), "id": 7})
+    assert list(json.loads(rest.get("/schemas/ids/7")["schema"]))[-2:] == ["a", "z"]
 
 
 def test_a_schema_is_looked_up_normalized_in_mode_import(rest: Rest) -> None:
