@@ -50,35 +50,27 @@ setup: $(VENV)/.dev ## Install into .venv what serve, test, torture, suites, lin
 serve: $(VENV)/.core ## Run the broker on 127.0.0.1:9092 (ARGS: options of `minibroker serve`)
 	@MINIBROKER_VERB='make serve' exec $(VENV)/bin/minibroker serve $(ARGS)
 
-check: $(VENV)/.dev ## Run lint beside the quick tests of the broker, which need neither Java nor another toolchain
+check: lint ## Run lint and the quick tests of the broker, which need neither Java nor another toolchain
 check: CHOSEN := --hypothesis-profile check -m 'not slow and not toolchain and not torture' \
   tests/broker tests/suites tests/test_*.py tests/storage tests/protocol \
   $(addprefix --ignore tests/broker/,grade page terminal trace)
 # These tests rarely wait.
 check: PROCESSES := 3
 
-test: $(VENV)/.dev ## Run lint beside all tests but those marked `torture`, in four processes (ARGS: options of pytest)
+test: $(VENV)/.dev ## Run all tests but those marked `torture`, in four processes (ARGS: options of pytest)
 test: CHOSEN := -m 'not torture'
 # The tests of the image take a container engine: one that answers, or one of their own.
 test: ENGINE := tests/docker/engine.sh
-# Lint only has to finish with the tests, and computes while they wait.
-test: YIELDING := nice -n 10
 
-# Lint's output is printed after the tests.
 check test:
-	@output=$$(mktemp) || exit; lint=; engine=; memory=$(MEMORY); \
-	end() { kill $$lint 2>/dev/null; [ -z "$$engine" ] || $(ENGINE) stop; rm -rf "$$output" $$made; }; made=; \
+	@engine=; made=; memory=$(MEMORY); \
+	end() { [ -z "$$engine" ] || $(ENGINE) stop; rm -rf $$made; }; \
 	trap end EXIT; trap 'exit 130' INT TERM; \
 	[ -z "$(ENGINE)" ] || engine=$$($(ENGINE) start </dev/null); \
 	if [ -z "$$TMPDIR" ] && [ -n "$$memory" ]; then TMPDIR=$$(mktemp -d $$memory/minibroker-XXXXXX) && export TMPDIR && \
 	  made=$$TMPDIR; fi; \
-	$(YIELDING) $(MAKE) --no-print-directory lint >"$$output" 2>&1 & lint=$$!; \
-	echo "== pytest, beside lint"; tests=0; \
 	$(VENV)/bin/pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder \
-	  --durations 25 --durations-min 1 $(CHOSEN) $(ARGS) || tests=$$?; \
-	linted=0; wait $$lint || linted=$$?; lint=; cat "$$output"; \
-	[ $$tests = 0 ] || { echo "Tests failed: see above." >&2; exit $$tests; }; \
-	[ $$linted = 0 ] || { echo "The tests passed, but lint failed: see above." >&2; exit 1; }
+	  --durations 25 --durations-min 1 $(CHOSEN) $(ARGS)
 
 torture: $(VENV)/.dev ## Run all tests with all rows, then kill brokers, clients and streams (ARGS=--help lists the parts)
 	@$(VENV)/bin/python -m tests.torture $(ARGS)
@@ -86,19 +78,10 @@ torture: $(VENV)/.dev ## Run all tests with all rows, then kill brokers, clients
 suites: $(VENV)/.dev ## Run the Kafka tests of other Python projects, unchanged (ARGS=--help lists what can be chosen)
 	@$(VENV)/bin/python -m tests.suites $(ARGS)
 
-# Pyright takes as long as all the others and has no cache: it is left out while what it checks is as it was when it
-# passed. Otherwise it runs beside the others, and its output comes last. The subjects of the newest commits are checked
-# if there is a history, which an archive does not have.
-TYPED := minibroker minibroker_* protocol storage pipeline docker pyproject.toml
-PASSED := $(VENV)/.pyright
-lint: $(VENV)/.dev ## Run ruff, mypy, pyright, import-linter and proselint, check commit subjects; report all that fail
-	@failed=; output=$$(mktemp) || exit; pyright=; \
-	trap 'kill $$pyright 2>/dev/null; rm -f "$$output"' EXIT; trap 'exit 130' INT TERM; \
-	sums=$$(find -H $(TYPED) \( -name '*.py' -o -name pyproject.toml \) -exec cksum {} + 2>/dev/null | sort); \
-	if [ $(PASSED) -nt $(VENV)/.dev ] && [ "$$sums" = "$$(cat $(PASSED))" ]; then \
-	  echo "Nothing has changed since it passed." >"$$output" & \
-	else $(VENV)/bin/pyright --pythonpath $(VENV)/bin/python >"$$output" 2>&1 & fi; pyright=$$!; \
-	check() { title=$$1; shift; echo "== $$title"; "$$@" || failed="$$failed, $$title"; }; \
+# The subjects of the newest commits are checked if there is a history, which an archive does not have. Pyright, which
+# takes longer than all of these and has no cache, is a part of `make torture`.
+lint: $(VENV)/.dev ## Run ruff, mypy, import-linter and proselint, check commit subjects; report all that fail
+	@failed=; check() { title=$$1; shift; echo "== $$title"; "$$@" || failed="$$failed, $$title"; }; \
 	check "ruff rules" $(VENV)/bin/ruff check --quiet --output-format concise; \
 	check "ruff format" $(VENV)/bin/ruff format --check --quiet --output-format concise; \
 	check mypy $(VENV)/bin/mypy; \
@@ -107,9 +90,6 @@ lint: $(VENV)/.dev ## Run ruff, mypy, pyright, import-linter and proselint, chec
 	subjects() { [ ! -e .git ] || git log --no-merges -n 50 --format=%s 2>/dev/null | \
 	  awk 'length > 72 { print "more than 72 characters: " $$0; long = 1 } END { exit long }'; }; \
 	check "commit subjects" subjects; \
-	show_pyright() { wait $$pyright; status=$$?; cat "$$output"; \
-	  [ $$status != 0 ] || printf '%s\n' "$$sums" >$(PASSED); return $$status; }; \
-	check pyright show_pyright; \
 	[ -z "$$failed" ] || { echo "lint failed: $${failed#, }" >&2; exit 1; }
 
 format: $(VENV)/.dev ## Format the code and mend what ruff can mend

@@ -24,6 +24,7 @@ def closing() -> Iterator[ExitStack]:
         yield ends
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("name", one_in(3, ["librdkafka", "kafka-python", "aiokafka"]))
 def test_members_of_a_group_keep_their_partitions_and_their_offsets(
     broker_process: StartBroker, closing: ExitStack, name: str

@@ -110,6 +110,7 @@ def test_a_variable_comes_before_the_class_path_the_cache_and_the_path(java: Cla
     assert Path(named).read_text() == Path(cached).read_text()
 
 
+@pytest.mark.torture
 def test_a_program_is_started_from_the_cache_which_is_unpacked_again_if_it_has_gone(java: ClassPath) -> None:
     done = java.run("start")
     assert done.stdout.startswith("127.0.0.1:"), done.stderr

@@ -57,6 +57,7 @@ def file_descriptors(count: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("idempotent", [False, True])
 def test_two_hundred_producers_at_once_store_each_record_once(
     broker_process: Callable[..., BrokerProcess], *, idempotent: bool

@@ -130,6 +130,7 @@ def test_an_old_client_sees_the_records_of_today_as_kafka_converts_them(
     assert ours == theirs
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize(
     "version", one_in(3, [((0, 8, 2),), ((0, 10, 0),), ((0, 11, 0),)]), ids=lambda version: ".".join(map(str, version))
 )

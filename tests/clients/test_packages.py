@@ -145,9 +145,7 @@ def start(request: pytest.FixtureRequest, packed: Packages) -> Sequence[str]:
     return packed.command(request.param)
 
 
-every_language = pytest.mark.parametrize("start", LANGUAGES, indirect=True)
-sampled_language = pytest.mark.parametrize("start", one_in(3, LANGUAGES), indirect=True)
-"""For what is the same in all of them."""
+every_language = pytest.mark.parametrize("start", one_in(3, LANGUAGES), indirect=True)
 
 
 @pytest.fixture
@@ -212,7 +210,7 @@ def test_the_program_is_looked_for_in_one_order(
     assert "it is COMMAND" in fail(start, environment)
 
 
-@sampled_language
+@every_language
 def test_a_program_of_another_version_is_refused(
     start: Sequence[str], environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -237,7 +235,7 @@ def test_a_damaged_archive_is_refused(start: Sequence[str], environment: dict[st
     assert list(cache(environment).iterdir()) == []
 
 
-@sampled_language
+@every_language
 def test_a_cache_that_cannot_be_written_is_named(
     start: Sequence[str], packed: Packages, environment: dict[str, str]
 ) -> None:
@@ -246,7 +244,7 @@ def test_a_cache_that_cannot_be_written_is_named(
     assert "XDG_CACHE_HOME names another folder than /dev/null/minibroker/binary" in said
 
 
-@sampled_language
+@every_language
 def test_processes_unpack_at_the_same_time_and_unused_folders_are_removed(
     start: Sequence[str], environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -281,7 +279,7 @@ def wait_until_refused(address: str) -> None:
     pytest.fail("the broker still runs")
 
 
-@sampled_language
+@every_language
 def test_a_broker_ends_with_the_process_that_has_started_it(
     start: Sequence[str], packed: Packages, environment: dict[str, str]
 ) -> None:

@@ -154,6 +154,7 @@ def test_vitest(home: Home) -> None:
     assert re.search(r"Tests +2 passed", home.run("docs/test-vitest.md"))
 
 
+@pytest.mark.torture
 @pytest.mark.usefixtures("modules")
 def test_go(home: Home) -> None:
     write_files("docs/test-go.md", home.project)

@@ -210,6 +210,7 @@ def test_java_stores_credentials_and_makes_tokens_to_log_in_with(
     assert refused["error"] == "DelegationTokenDisabledException" or "not allowed" in refused["message"]
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("version", NEWEST_FIRST)
 def test_java_logs_in_with_unsecured_tokens(
     start: Callable[..., Broker], kafka_libs: Path, tmp_path: Path, version: str

@@ -141,6 +141,7 @@ def test_a_lock_ends_unless_it_is_renewed(broker: Broker, mode: str, error: str)
             assert slow.tell("heard")["answers"] == [[[0], ""], [[0], error]]
 
 
+@pytest.mark.torture
 def test_records_of_a_member_that_has_died_go_to_another_one(broker: Broker) -> None:
     broker.produce("deaths", "a")
     with sharers("deaths") as start:

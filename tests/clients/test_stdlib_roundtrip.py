@@ -2,6 +2,8 @@
 
 import sys
 
+import pytest
+
 from tests.clients.broker_process import ROOT, environment
 from tests.programs import Completed, run_program
 
@@ -13,6 +15,7 @@ def run(example: str, *arguments: str) -> "Completed":
     return run_program([sys.executable, str(EXAMPLES / example), *arguments], env=environment())
 
 
+@pytest.mark.torture
 def test_the_standard_library_comes_back_line_by_line_even_after_a_restart_and_a_kill() -> None:
     done = run("stdlib_roundtrip.py", "--limit", str(LIMIT))
     assert done.returncode == 0, done.stdout + done.stderr

@@ -215,6 +215,7 @@ def _run_verifiable_consumer(tools: NewestTools, bootstrap: str, mode: str) -> t
     return [_normalize(line) for line in answer.text.splitlines()], answer.status
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("mode", _MODES)
 def test_a_verifiable_share_consumer_prints_the_same_here_and_there(
     newest: NewestTools, kafka: str, minibroker: str, mode: str
@@ -254,6 +255,7 @@ def _run_all_streams_calls(tools: NewestTools, bootstrap: str) -> list[tuple[str
     return outputs + _run_streams_calls(tools, bootstrap, _OF_EMPTY_GROUPS)
 
 
+@pytest.mark.torture
 def test_tools_for_streams_groups_print_the_same_here_and_there(
     newest: NewestTools, kafka: str, minibroker: str
 ) -> None:

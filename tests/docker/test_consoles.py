@@ -80,6 +80,7 @@ def console() -> Sequence[str]:
     return go_programs.command("console")
 
 
+@pytest.mark.torture
 @pytest.mark.usefixtures("fixed_ports")
 def test_redpanda_console_starts_and_is_answered(console: Sequence[str], boxes: Boxes) -> None:
     """Before version 3, the console exits if the list of subjects or of brokers is an error."""

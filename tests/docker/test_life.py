@@ -26,6 +26,7 @@ def test_the_engine_reports_a_broker_that_clients_can_use_as_healthy(boxes: Call
     assert listed.stdout == "orders\n"
 
 
+@pytest.mark.torture
 def test_a_container_that_waits_for_ever_is_healthy_once_its_start_period_is_over(
     boxes: Callable[..., Container],
 ) -> None:

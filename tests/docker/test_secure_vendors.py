@@ -169,6 +169,7 @@ def login(mechanism: str, user: str) -> list[str]:
     ]
 
 
+@pytest.mark.torture
 def test_confluents_variables_serve_tls_and_plain_logins(engine: Engine, tmp_path: Path, secrets: Path) -> None:
     authority = f"ssl.ca.location={secrets / 'ca.pem'}"
     with started(engine, tmp_path, CONFLUENT) as project:

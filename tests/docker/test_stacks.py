@@ -10,6 +10,7 @@ from tests.docker.engine import Engine
 STACKS = Path(__file__).with_name("stacks")
 
 
+@pytest.mark.torture
 def test_containers_of_one_cluster_share_a_broker(engine: Engine) -> None:
     with Project(engine, STACKS / "brokers.yaml", waits=False) as project:
         assert "a new order" in project["init"].logs("stdout")

@@ -153,6 +153,7 @@ def test_a_bad_address_of_the_lab_is_refused() -> None:
     assert refused.stderr.startswith("minibroker container: MINIBROKER_LAB: 'x' is not HOST:PORT")
 
 
+@pytest.mark.torture
 def test_the_labs_address_is_logged_with_a_new_token_unless_one_is_given(tmp_path: Path) -> None:
     listen = {"KAFKA_LISTENERS": "PLAINTEXT://127.0.0.1:0", "KAFKA_LOG_DIRS": str(tmp_path)}
     environment = {**listen, "MINIBROKER_LAB": "127.0.0.1:0"}

@@ -235,6 +235,7 @@ def test_three_brokers_of_kafka_do_so(cluster: RealCluster) -> None:
         assert values_in(data.records) == [(0, b"a"), (1, b"hidden")]
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("name", PROVOKED)
 def test_kafka_does_so(name: str, kafka_address: Address) -> None:
     PROVOKED[name](kafka_address)

@@ -43,7 +43,7 @@ def test_kafka_and_this_broker_answer_consumers_alike(name: str, kafka_address: 
     assert ours == theirs
 
 
-@pytest.mark.parametrize("name", one_in(3, SCRIPTS))
+@pytest.mark.parametrize("name", one_in(5, SCRIPTS))
 def test_kafka_4_4_and_this_broker_answer_the_same_requests_alike(
     name: str, groups_kafka: Address, our_groups: Address
 ) -> None:

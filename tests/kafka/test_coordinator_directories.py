@@ -15,6 +15,7 @@ def config() -> dict[str, str]:
     return {**COORDINATORS, **SMALL_SEGMENTS}
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize(("rounds", "seed"), [(2, 3), pytest.param(30, 7, marks=pytest.mark.torture)])
 def test_brokers_that_take_turns_on_a_directory_agree_on_everything(
     kafka: RealKafka, ours: BrokerProcess, rounds: int, seed: int

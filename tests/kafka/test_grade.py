@@ -40,6 +40,7 @@ def _skipped(kafka: RealKafka, checks: Iterable[Check]) -> set[str]:
     return {each.check.name for each in results if each.outcome == "skipped" and "--start" not in each.reason}
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("stage", one_in(2, ["without clients", "clients"]))
 def test_kafka_3_9_passes_all_checks(
     real_kafka: RealKafka, kafka_libs: Path, monkeypatch: pytest.MonkeyPatch, stage: str

@@ -73,6 +73,7 @@ def test_chaos_in_the_proxy_loses_and_doubles_nothing(real_kafka: RealKafka, tmp
     assert "; the client " in reports
 
 
+@pytest.mark.torture
 def test_the_page_shows_requests_fields_and_groups(real_kafka: RealKafka, tmp_path: Path) -> None:
     to = real_kafka.bootstrap
     with TraceProcess(to, tmp_path, ["--page", "127.0.0.1:0"]) as trace:

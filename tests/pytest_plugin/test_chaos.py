@@ -85,6 +85,7 @@ def test_without_a_broker():
     assert 'pytest --kafka-chaos-seed=7 --kafka-chaos-profile=network "test_it.py::test_wrong"\n' in result.stdout
 
 
+@pytest.mark.torture
 def test_what_showed_something_new_is_changed_and_run_again(run: Run) -> None:
     tests = """
 seeds = []
@@ -142,6 +143,7 @@ def test_it(kafka):
     assert "shrunk" not in result.stdout
 
 
+@pytest.mark.torture
 def test_other_kinds_of_tests_run_under_chaos_too(run: Run) -> None:
     tests = f"""{ONE_RECORD}
 import asyncio

@@ -260,6 +260,7 @@ def test_it(kafka):
     passed(run(tests, all_plugins=True), 1)
 
 
+@pytest.mark.torture
 def test_each_worker_has_a_broker_of_its_own(run: Run) -> None:
     tests = """
 import os
@@ -326,6 +327,7 @@ def test_an_error_that_is_not_the_tests_shows_where_it_comes_from(run: Run) -> N
     assert "expecting.py" in result.stdout
 
 
+@pytest.mark.torture
 def test_clients_have_to_log_in_where_the_ini_file_says_so(run: Run) -> None:
     tests = """
 def test_secure(kafka):

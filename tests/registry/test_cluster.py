@@ -78,6 +78,7 @@ def brokers(tmp_path: Path) -> Iterator[Brokers]:
         brokers.close()
 
 
+@pytest.mark.torture
 def test_each_broker_of_a_cluster_answers_from_the_same_registry(brokers: Brokers) -> None:
     with ExitStack() as ends:
         clients = [ends.enter_context(Rest(brokers.url(node_id))) for node_id in range(3)]

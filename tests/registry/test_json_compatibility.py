@@ -190,6 +190,7 @@ def _changed(draw: st.DrawFn, schema: Any) -> Any:
     return changed
 
 
+@pytest.mark.torture
 @settings(max_examples=150)
 @given(_changes(), st.lists(_values, min_size=3, max_size=8))
 def test_what_was_valid_stays_valid_under_a_compatible_schema(schemas: tuple[Any, Any], values: list[Any]) -> None:

@@ -77,6 +77,7 @@ def test_the_fixture_has_a_registry_that_is_empty_in_each_test(pytester: pytest.
     pytester.runpytest_subprocess().assert_outcomes(passed=2)
 
 
+@pytest.mark.torture
 def test_the_fixture_can_keep_the_schemas(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nkafka_registry = true\nkafka_keep_schemas = true")
     pytester.makepyfile(

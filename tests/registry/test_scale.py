@@ -48,6 +48,7 @@ def protobuf(number: int) -> str:
     return f'syntax = "proto3";\npackage shop;\n\nmessage Order{number} {{\n{fields}}}\n'
 
 
+@pytest.mark.torture
 def test_ten_thousand_schemas_are_loaded_and_found_soon() -> None:
     topic = Topic()
     for number in range(_COUNT):

@@ -161,6 +161,7 @@ def test_the_whole_value_is_checked_on_request(full: Broker) -> None:
     assert refused[1].endswith(" (the subject is orders-value)")
 
 
+@pytest.mark.torture
 def test_others_are_served_while_a_large_value_is_decoded(full: Broker) -> None:
     full.reset()
     full.create_topic("orders", configs={VALUE: "true"})

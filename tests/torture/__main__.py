@@ -184,6 +184,13 @@ def test_binary(options: argparse.Namespace) -> None:
     run_tests(*BLACK_BOX, MINIBROKER_BINARY=str(dist / "minibroker/minibroker"))
 
 
+def types(options: argparse.Namespace) -> None:
+    """Check the types of the product with pyright, as editors do; `make lint` checks all types with mypy."""
+    del options
+    programs = Path(sys.executable).parent
+    subprocess.run([programs / "pyright", "--pythonpath", sys.executable], cwd=ROOT, check=True)
+
+
 def test_room(folder: str, options: argparse.Namespace) -> None:
     """Run all tests of a room with all their rows."""
     del options
@@ -205,6 +212,7 @@ def run_tests(*paths: str, **variables: str) -> None:
 
 PARTS: Final[dict[str, Callable[[argparse.Namespace], None]]] = {
     **{name: partial(test_room, folder) for name, folder in ROOMS.items()},
+    "types": types,
     "test-binary": test_binary,
     "crashes": crashes,
     "replacements": replacements,

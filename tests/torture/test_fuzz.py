@@ -13,7 +13,7 @@ _REQUESTS = 140
 """Two of each API."""
 
 
-@pytest.mark.parametrize("number", one_in(2, range(len(CONFIGURATIONS))), ids=[each.name for each in CONFIGURATIONS])
+@pytest.mark.parametrize("number", one_in(4, range(len(CONFIGURATIONS))), ids=[each.name for each in CONFIGURATIONS])
 def test_hostile_requests_leave_no_error_and_a_broker_that_serves(tmp_path: Path, number: int) -> None:
     findings = run(tmp_path, _SEED + number, rounds=1, requests=_REQUESTS)
     assert not findings.faults, "\n".join(findings.faults.values())

@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.torture.share_campaign import ShareCampaign
 
 KILLS = 10
 SEED = 932
 
 
+@pytest.mark.torture
 def test_what_a_share_consumer_has_acknowledged_is_done_with(tmp_path: Path) -> None:
     counts = ShareCampaign(tmp_path, SEED).run(KILLS)
     assert counts["kills"] == KILLS

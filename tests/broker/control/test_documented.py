@@ -68,6 +68,7 @@ def test_node(broker: Broker) -> None:
     assert run([tool("node"), "-e", program], broker) == "1\n"
 
 
+@pytest.mark.torture
 @pytest.mark.toolchain
 def test_java(broker: Broker, tmp_path: Path) -> None:
     (program,) = code(PAGE, "Java", "java")

@@ -229,6 +229,7 @@ def test_a_few_bytes_that_promise_millions_of_records_are_refused_at_once(harnes
     assert harness.fetch_one().high_watermark == 0
 
 
+@pytest.mark.torture
 @pytest.mark.slow
 def test_a_conversion_of_very_many_records_ends_early_and_goes_on_with_the_next_fetch(harness: Harness) -> None:
     harness.create("t", 1)

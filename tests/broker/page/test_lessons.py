@@ -119,6 +119,7 @@ def test_a_lesson_shows_a_client_to_begin_with(page: Control) -> None:
     assert all("orders" in json.dumps(client) for client in clients.values())
 
 
+@pytest.mark.torture
 def test_a_lab_that_was_killed_has_its_records_again_and_cuts_half_a_batch(tmp_path: Path) -> None:
     lesson, orders = LESSONS[9], tmp_path / "orders-0" / "00000000000000000000.log"
     half = re.search(r"^printf '(.*)' >> lesson-10/orders-0/", text_of(lesson), re.MULTILINE)

@@ -61,6 +61,7 @@ def produced(client: SocketClient) -> Counter[int]:
     return codes
 
 
+@pytest.mark.torture
 @pytest.mark.slow
 def test_bursts_of_clients_leave_no_descriptor_behind(served: LimitedBroker) -> None:
     with SocketClient(served.address) as client:

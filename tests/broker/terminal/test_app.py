@@ -89,6 +89,7 @@ async def press(pilot: Pilot[None], *keys: str) -> None:
     await pilot.pause()
 
 
+@pytest.mark.torture
 async def test_requests_are_listed_and_follow(busy: Broker) -> None:
     async with opened(busy.page_url) as pilot:
         await until(pilot, lambda: any("billing-1" in row[8] for row in rows_of(pilot, "rows")))
@@ -157,6 +158,7 @@ def _all(node: Any) -> Iterator[Any]:
         yield from _all(child)
 
 
+@pytest.mark.torture
 async def test_a_log_its_steps_and_a_batch(busy: Broker) -> None:
     async with opened(busy.page_url) as pilot:
         await press(pilot, "2")
@@ -176,6 +178,7 @@ async def test_a_log_its_steps_and_a_batch(busy: Broker) -> None:
         await until(pilot, lambda: rows_of(pilot, "partitions"))
 
 
+@pytest.mark.torture
 async def test_a_group_in_the_state(busy: Broker) -> None:
     async with opened(busy.page_url) as pilot:
         await press(pilot, "3")
@@ -199,6 +202,7 @@ async def test_problems_are_shown_in_a_line(busy: Broker) -> None:
         await press(pilot, "q")
 
 
+@pytest.mark.torture
 async def test_keys_come_before_the_first_answer(busy: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(busy.page_url) as pilot:
         await until(pilot, lambda: rows_of(pilot, "rows"))

@@ -200,6 +200,7 @@ class _ChaosProcess(TraceProcess):
     harmless = re.compile(r"chaos \d+: |request \d+: |not exercised")
 
 
+@pytest.mark.torture
 def test_an_idempotent_producer_gets_over_chaos_in_the_proxy(behind: Broker, tmp_path: Path) -> None:
     reports: list[str] = []
     for seed in range(1, 6):

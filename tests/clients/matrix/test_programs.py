@@ -15,6 +15,7 @@ from tests.patience import PATIENCE_S
 from tests.sweeps import one_in
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("check", one_in(2, ["connect-standalone", "connect-exactly-once"]))
 def test_connectors_copy_files_through_a_topic(tmp_path: Path, check: str) -> None:
     prepared = prepare(DRIVERS["connect"])

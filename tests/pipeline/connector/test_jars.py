@@ -62,6 +62,7 @@ def test_without_java_nothing_is_brought_and_nothing_is_left_behind(
     jars.java.cache_clear()
 
 
+@pytest.mark.torture
 def test_an_unpublished_version_is_replaced_by_an_earlier_one_and_a_failure_names_what_is_missing(
     empty_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

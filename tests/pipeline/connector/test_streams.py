@@ -87,6 +87,7 @@ def test_a_log_of_many_micro_batches_is_compacted_and_says_the_same(
     assert {Path(file).parent.name for file in committed_files(str(out))} == {"partition=0", "partition=1"}
 
 
+@pytest.mark.torture
 def test_a_stream_begins_at_offsets_or_at_an_instant(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:

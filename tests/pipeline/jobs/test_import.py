@@ -35,6 +35,7 @@ def lines(tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.torture
 def test_the_command_makes_json_with_keys_times_and_headers(spark: SparkSession, tmp_path: Path, lines: str) -> None:
     target = tmp_path / "data"
     arguments = ["import", lines, "--to", str(target), "--format", "json"]

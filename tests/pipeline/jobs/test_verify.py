@@ -453,6 +453,7 @@ def test_topics_can_be_chosen_and_must_be_there(tmp_path: Path) -> None:
         verify([str(tmp_path)], VerifySettings(topics=("invoices",)))
 
 
+@pytest.mark.torture
 def test_processes_and_spark_find_the_same(tmp_path: Path, spark: SparkSession) -> None:
     partition = sound(tmp_path)
     flip(partition / f"{0:020d}.log", SIZE + 80)

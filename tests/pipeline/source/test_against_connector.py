@@ -117,6 +117,7 @@ def compare_transactions(
     opened.abort_transaction(PATIENCE_S)
 
 
+@pytest.mark.torture
 def test_a_start_and_an_end_mean_what_they_mean_to_the_connector(
     spark: SparkSession, broker: Broker, topic: str
 ) -> None:

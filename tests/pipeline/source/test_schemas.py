@@ -167,6 +167,7 @@ def test_from_avro_reads_what_confluents_serializer_has_written(topics: Topics, 
     assert [row.decoded.asDict() for row in rows] == [row.expected.asDict() for row in rows] == orders
 
 
+@pytest.mark.torture
 def test_sql_and_streams_have_the_column(topics: Topics, spark: SparkSession, tmp_path: Path) -> None:
     topics.write(V1, {"id": 1}, {"id": 2})
     options = {"topics": "orders", "schemas": topics.broker.registry_url}

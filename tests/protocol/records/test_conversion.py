@@ -120,6 +120,7 @@ def test_up_conversion_changes_no_record(records: list[NewRecord], codec: Compre
     assert read(batch) == source
 
 
+@pytest.mark.torture
 @pytest.mark.slow
 @pytest.mark.parametrize("codec", one_in(2, [CompressionCodec.NONE, CompressionCodec.GZIP]))
 @pytest.mark.parametrize("magic", one_in(2, [0, 1]))

@@ -39,7 +39,7 @@ def fill(page: Page, fields: dict[str, str]) -> None:
             field.fill(value)
 
 
-@pytest.mark.parametrize("case", one_in(8, CASES), ids=IDS)
+@pytest.mark.parametrize("case", one_in(24, CASES), ids=IDS)
 def test_each_action_is_done_with_a_click(window: Window, cluster: Broker, tmp_path: Path, case: Case) -> None:
     case.before(cluster)
     page = window.open("/do")
@@ -94,6 +94,7 @@ def test_the_keyboard_alone_does_an_action(window: Window, cluster: Broker) -> N
     window.picture("lab-do")
 
 
+@pytest.mark.torture
 def test_lines_are_copied(browser: Browser, cluster: Broker) -> None:
     window = Window(browser, cluster.page_url)
     window.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -126,6 +127,7 @@ def test_errors_are_shown_as_the_control_plane_reports_them(
     page.close()
 
 
+@pytest.mark.torture
 @in_each_layout(390, "dark")
 def test_everybody_can_use_the_forms(browser: Browser, cluster: Broker, scheme: str, width: int) -> None:
     cleared(cluster)

@@ -56,6 +56,7 @@ def test_lines_name_the_address_that_was_asked(both: Broker) -> None:
     assert f"{both.control_url}/lab/control/reset" in action["lines"]["curl"]
 
 
+@pytest.mark.torture
 def test_all_views_work_there(browser: Browser, both: Broker) -> None:
     window = Window(browser, f"{both.control_url}/lab")
     page = window.open("/")

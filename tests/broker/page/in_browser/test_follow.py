@@ -120,6 +120,7 @@ def test_a_record_is_followed_from_produce_to_its_committed_offset(window: Windo
     window.picture("lab-follow-7-committed")
 
 
+@pytest.mark.torture
 def test_a_compressed_record_is_marked_among_the_decompressed_bytes(window: Window) -> None:
     page = window.open("/follow/packed/0/5")
     stage(page, "Produce").get_by_role("link", name="Request").click()
@@ -155,6 +156,7 @@ def test_a_compacted_record_is_followed_to_the_one_that_replaced_it(window: Wind
     expect(stage(page, "Removal")).to_contain_text("Compaction keeps it")
 
 
+@pytest.mark.torture
 def test_a_field_of_a_record_leads_to_its_life(window: Window) -> None:
     page = window.open("/logs/orders/0?offset=4")
     tree = page.get_by_role("tree", name="Fields of the batch")

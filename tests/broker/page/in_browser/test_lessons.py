@@ -44,6 +44,7 @@ def test_goals_are_marked_when_they_are_reached(browser: Browser, lab: Broker, s
     window.close()
 
 
+@pytest.mark.torture
 def test_answers_are_shown_to_teachers_alone(browser: Browser, lab: Broker) -> None:
     window = Window(browser, lab.page_url)
     answer = window.page.get_by_role("region", name="Answer")
@@ -58,6 +59,7 @@ def test_answers_are_shown_to_teachers_alone(browser: Browser, lab: Broker) -> N
     window.close()
 
 
+@pytest.mark.torture
 def test_the_addresses_of_a_lesson_are_those_of_the_lab(browser: Browser, lab: Broker) -> None:
     window = Window(browser, lab.page_url)
     main = window.open("/lessons/7").get_by_role("main")
@@ -68,6 +70,7 @@ def test_the_addresses_of_a_lesson_are_those_of_the_lab(browser: Browser, lab: B
     window.close()
 
 
+@pytest.mark.torture
 def test_the_last_lesson_is_shown_without_a_next_one(browser: Browser, lab: Broker) -> None:
     window = Window(browser, lab.page_url)
     page = window.open(f"/lessons/{LESSONS[-2].number}")

@@ -37,6 +37,7 @@ def window(browser: Browser, log_broker: Broker) -> Iterator[Window]:
     opened.close()
 
 
+@pytest.mark.torture
 def test_marks_move_while_a_client_writes(window: Window, log_broker: Broker) -> None:
     page = window.open("/logs")
     page.get_by_role("link", name="orders-0").click()
@@ -48,6 +49,7 @@ def test_marks_move_while_a_client_writes(window: Window, log_broker: Broker) ->
     expect(end).to_have_text("121")
 
 
+@pytest.mark.torture
 def test_an_address_leads_to_a_batch_with_its_bytes_and_fields(window: Window) -> None:
     page = window.open("/logs/orders/0?offset=42")
     tree = page.get_by_role("tree", name="Fields of the batch")
@@ -86,6 +88,7 @@ def test_a_time_is_found_step_by_step(window: Window) -> None:
     expect(page.get_by_text("Found: the batch at byte 0 of segment 0.")).to_be_visible()
 
 
+@pytest.mark.torture
 def test_transactions_are_seen_in_the_log(window: Window) -> None:
     page = window.open("/logs/payments/0")
     expect(page.get_by_role("row").filter(has_text="end of transaction: commit")).to_have_count(1)
@@ -110,6 +113,7 @@ def test_everybody_can_use_the_views_of_logs(browser: Browser, log_broker: Broke
     window.close()
 
 
+@pytest.mark.torture
 def test_a_log_that_is_not_there_is_told(browser: Browser, log_broker: Broker) -> None:
     page = Window(browser, log_broker.page_url).open("/logs/none/0")
     expect(page.get_by_role("alert")).to_contain_text("there is no 'none'")

@@ -66,6 +66,7 @@ def test_requests_appear_while_clients_send_them(window: Window, busy: Broker) -
     expect(rows.filter(has_text="Produce v").filter(has_text="just-now")).to_have_count(2)
 
 
+@pytest.mark.torture
 def test_filters_stand_in_the_address(window: Window) -> None:
     page = window.open("/requests?api=Produce&q=bank")
     rows = page.get_by_role("row").filter(has_text="Produce")
@@ -105,6 +106,7 @@ def open_produce(window: Window) -> None:
     page.get_by_role("tree", name="Fields of the request").wait_for()
 
 
+@pytest.mark.torture
 def test_to_point_at_a_field_marks_its_bytes_and_the_other_way_round(window: Window) -> None:
     open_produce(window)
     page = window.page
@@ -122,6 +124,7 @@ def test_to_point_at_a_field_marks_its_bytes_and_the_other_way_round(window: Win
     expect(page.locator(".about-field").first).to_contain_text("INT16")
 
 
+@pytest.mark.torture
 def test_compressed_records_are_opened_in_place_and_their_text_stays_text(window: Window) -> None:
     open_produce(window)
     page = window.page
@@ -156,6 +159,7 @@ def test_everybody_can_use_the_views(browser: Browser, busy: Broker, scheme: str
     window.close()
 
 
+@pytest.mark.torture
 def test_an_unknown_address_and_a_forgotten_request_say_so(browser: Browser, busy: Broker) -> None:
     page = Window(browser, busy.page_url).open("/nowhere")
     expect(page.get_by_role("heading", name="Unknown address")).to_be_visible()
@@ -178,6 +182,7 @@ def test_the_page_goes_on_with_another_broker_at_the_same_address(browser: Brows
         page.close()
 
 
+@pytest.mark.torture
 def test_the_stream_begins_anew_after_the_machine_has_slept(browser: Browser, busy: Broker) -> None:
     window = Window(browser, busy.page_url)
     streams: list[str] = []

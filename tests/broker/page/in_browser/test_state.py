@@ -122,6 +122,7 @@ def test_everybody_can_use_the_views_of_state(browser: Browser, used: Broker, sc
     window.close()
 
 
+@pytest.mark.torture
 def test_leaders_and_in_sync_replicas_of_several_brokers_are_shown(browser: Browser) -> None:
     with Broker(page=True, brokers=3, topics=["orders:3"], config={"default.replication.factor": "3"}) as broker:
         broker.brokers[2].stop()
@@ -139,6 +140,7 @@ def test_leaders_and_in_sync_replicas_of_several_brokers_are_shown(browser: Brow
         window.close()
 
 
+@pytest.mark.torture
 def test_a_share_group_shows_what_its_members_have_in_hand(browser: Browser) -> None:
     with Broker(page=True, topics=["jobs"], config=SHARING, timeout=PATIENCE_S) as broker:
         from_the_start(broker)
@@ -155,6 +157,7 @@ def test_a_share_group_shows_what_its_members_have_in_hand(browser: Browser) -> 
             window.close()
 
 
+@pytest.mark.torture
 def test_a_streams_group_shows_its_states_and_members(browser: Browser) -> None:
     sessions = {f"group.streams.{each}session.timeout.ms": str(PATIENCE_MS) for each in ("", "max.")}
     config = {"group.streams.initial.rebalance.delay.ms": "0", **sessions}

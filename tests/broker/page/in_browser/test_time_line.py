@@ -98,6 +98,7 @@ def test_a_request_that_is_not_there_is_refused(used: Broker) -> None:
     assert Control(used.page_url).ask("GET", "/data/timeline/0").problem[0] == 400
 
 
+@pytest.mark.torture
 def test_the_scrubber_goes_back(browser: Browser, used: Broker) -> None:
     first = requests(Control(used.page_url), "OffsetCommit")[0]
     window = Window(browser, used.page_url)

@@ -72,6 +72,7 @@ def last_of(page: Control, api: str) -> int:
     return max(int(row["number"]) for row in rows if row["api"] == api)
 
 
+@pytest.mark.torture
 def test_the_page_has_what_the_lines_have(traced: TraceProcess) -> None:
     page = Control(traced.words["page"])
     last = page.get("/data/requests")["last"]
@@ -175,6 +176,7 @@ def test_offsets_of_transactions_count_once_they_are_committed(traced: TraceProc
     assert group_id not in {group["group_id"] for group in gone["groups"]}
 
 
+@pytest.mark.torture
 def test_the_time_line_goes_back_and_says_what_it_cannot_know(browser: Browser, traced: TraceProcess) -> None:
     number = last_of(Control(traced.words["page"]), "OffsetCommit")
     window = Window(browser, traced.words["page"], width=390)
@@ -188,6 +190,7 @@ def test_the_time_line_goes_back_and_says_what_it_cannot_know(browser: Browser, 
     window.close()
 
 
+@pytest.mark.torture
 def test_leaders_that_metadata_shows_are_on_the_time_line(traced_cluster: TraceProcess) -> None:
     page = Control(traced_cluster.words["page"])
     rows = page.get(f"/data/requests/rows?first=1&last={page.get('/data/requests')['last']}")["rows"]
@@ -219,6 +222,7 @@ def test_a_page_alone_keeps_what_nobody_else_shows(tmp_path: Path) -> None:
             assert page.ask("GET", "/data/requests", headers=headers).body["last"] > 0
 
 
+@pytest.mark.torture
 def test_an_address_for_all_needs_a_token(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MINIBROKER_CONTROL_TOKEN", raising=False)
     assert main(["trace", "--to", "127.0.0.1:1", "--page", "0.0.0.0:0"]) == 1
