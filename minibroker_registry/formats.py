@@ -4,6 +4,7 @@ The modules of formats are loaded with the first schema of the format, since the
 """
 
 import importlib
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -25,9 +26,13 @@ _Key = tuple[str, str, tuple[tuple[str, str], ...], bool]
 
 
 class Formats:
-    """Parses schemas, and keeps the newest results. The sum of the kept texts is limited, but for a few."""
+    """Parses schemas, one at a time, and keeps the newest results. The sum of the kept texts is limited, but for a few.
+
+    Any thread may call it.
+    """
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._parsed: dict[_Key, Parsed] = {}
         self._size = 0
 
@@ -49,12 +54,13 @@ class Formats:
         if not text.strip():
             raise InvalidSchemaError("Empty schema")
         key = (kind, text, tuple(references.items()), is_new)
-        parsed = self._parsed.get(key)
-        if parsed is None:
-            parsed = importlib.import_module(f"{__package__}.{module}").parse(text, references, is_new=is_new)
-            assert isinstance(parsed, Parsed)
-            self._keep(key, parsed)
-            self._keep((kind, parsed.canonical, key[2], False), parsed)
+        with self._lock:
+            parsed = self._parsed.get(key)
+            if parsed is None:
+                parsed = importlib.import_module(f"{__package__}.{module}").parse(text, references, is_new=is_new)
+                assert isinstance(parsed, Parsed)
+                self._keep(key, parsed)
+                self._keep((kind, parsed.canonical, key[2], False), parsed)
         return parsed
 
     def parse_version(self, version: Version, find: "FindVersion") -> Parsed:

@@ -173,12 +173,14 @@ def _read_id(carrier: bytes) -> tuple[SchemaId, int]:
 class TopicSource:
     """Schemas in the records of the topic `_schemas`.
 
+    Any thread may look schemas up while another one applies records.
+
     Args:
         read: Returns whether the topic begins anew, and its records since the last call. It is called at each look-up,
             so it must be cheap if nothing was written.
     """
 
-    def __init__(self, read: Callable[[], tuple[bool, Iterable[Record]]]) -> None:
+    def __init__(self, read: Callable[[], tuple[bool, Iterable[Record]]] = lambda: (False, ())) -> None:
         self._read = read
         self._state = State()
         self._formats = Formats()

@@ -188,7 +188,7 @@ def _topic_source(paths: Sequence[str]) -> "values.TopicSource":
         for event in find([place], DumpOptions(deep_iteration=True))
         if isinstance(event, RecordFound) and event.record.key is not None and not event.header.is_control
     ]
-    source = values.TopicSource(lambda: (False, ()))
+    source = values.TopicSource()
     source.apply(True, read)
     return source
 

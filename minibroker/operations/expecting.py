@@ -33,7 +33,7 @@ class _MatchingRecords:
         self._matching = matching
         self._read: dict[int, int] = {}
         self._current_topic: Topic | None = None
-        self.decode: Decode = getattr
+        self.decode = schemas.Decoder(services)
         self.seen: list[ConsumerRecord] = []
         self.found: list[ConsumerRecord] = []
 
@@ -49,13 +49,14 @@ class _MatchingRecords:
             return
         if topic is not self._current_topic:  # The topic was created, recreated or restored.
             self._current_topic = topic
-            self._read, self.seen, self.found = {}, [], []
+            self._read, self.seen, self.found, self.decode = {}, [], [], schemas.Decoder(self._services)
         with contextlib.suppress(errors.NotFoundError):
             for index, end in end_offsets(self._services, self._topic).items():
                 if end > (start := self._read.get(index, 0)):
                     self._read[index] = end
-                    self.decode = await schemas.decoder_of(self._services)
                     async for new in record_slices(self._services, topic.partitions[index], start, end, committed=True):
+                        is_compared = isinstance(self._matching, RecordMatcher)
+                        await self.decode.add(new if is_compared else new[: max(_SHOWN - len(self.seen), 0)])
                         self.seen += new
                         self.found += filter(self._is_match, new)
 

@@ -1,11 +1,10 @@
 """A short report on a broker's content and newest requests, for the report of a failed test."""
 
-from itertools import islice
 from typing import Final
 
 from minibroker.clock import SystemClock
 from minibroker.operations.matching import show
-from minibroker.operations.schemas import decode_entry, decoder_of
+from minibroker.operations.schemas import decode_entry
 from minibroker.operations.wording import format_count, format_duration
 from minibroker.server.inspection.journal import Entry, Journal
 from minibroker.server.inspection.recording import journal_of
@@ -47,10 +46,9 @@ async def overview(services: Services, requests: int) -> str:
         entries = list(journal)
         left_out = f", the last {requests} of {len(entries)}" if len(entries) > requests else ""
         lines.append(f"requests{left_out}:" if entries else "requests: none")
-        decode = await decoder_of(services)
         for entry in entries[-requests:]:
             lines.append(f"  {line_of(entry)}{_describe_age(journal, entry)}")
-            records = islice(decode_entry(entry, decode), _SHOWN_RECORDS)
+            records = await decode_entry(services, entry, _SHOWN_RECORDS)
             lines += [f"    key={show(key)}, value={show(value)}" for key, value in records]
     return "\n".join(lines)
 

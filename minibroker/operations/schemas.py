@@ -1,8 +1,9 @@
 """The schemas of a broker: operations on its registry, and keys and values that are encoded and decoded with them."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import islice, product
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from minibroker.cluster.errors import ConflictError, NotFoundError, OperationError, is_the_callers
@@ -22,11 +23,11 @@ with lazy:
     from minibroker_storage import installation_hints
 
 if TYPE_CHECKING:
-    from minibroker.operations.matching import Decode
     from minibroker.operations.producing import Message
     from minibroker.server.inspection.journal import Entry
     from minibroker_protocol.records.record import Record
     from minibroker_registry.registry import Registry
+    from minibroker_registry.values import Values
 
 __tracebackhide__ = is_the_callers
 
@@ -76,29 +77,43 @@ def set_level(registry: "Registry", subject: str, level: str) -> None:
     registry.update_config(subject, {"compatibilityLevel": level.upper()})
 
 
-async def decoder_of(services: Services) -> "Decode":
-    """Return a function that decodes keys and values with the schemas that the topic `_schemas` has now."""
-    if services.core.topics.get(SCHEMAS_TOPIC) is None:
-        return getattr
-    await run_in_slices(services, services.schemas.update())
-    values = services.schemas.values
+class Decoder:
+    """Keys and values, decoded with the schemas that the topic `_schemas` had when their records were added.
 
-    def decode(record: "ConsumerRecord | Record", name: str) -> object:
-        data: bytes | None = getattr(record, name)
-        is_key = name == "key"
-        if data is None or not values.has_schema(data, record.headers, is_key=is_key):
-            return data
-        try:
-            return values.decode(data, record.headers, is_key=is_key)
-        except registry_values.UndecodableError as error:
-            return Undecodable(data, str(error))
+    They are decoded on a thread, since that can take seconds. The records must stay in memory.
+    """
 
-    return decode
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._decoded: dict[tuple[int, str], object] = {}
+
+    async def add(self, records: "Iterable[ConsumerRecord | Record]") -> None:
+        """Decode the keys and values that have a schema. Those that cannot be decoded become an `Undecodable`."""
+        services = self._services
+        if services.core.topics.get(SCHEMAS_TOPIC) is not None:
+            await run_in_slices(services, services.schemas.update())
+            await asyncio.to_thread(self._decode, services.schemas.values, records)
+
+    def _decode(self, values: "Values", records: "Iterable[ConsumerRecord | Record]") -> None:
+        for record, name in product(records, ("key", "value")):
+            data: bytes | None = getattr(record, name)
+            is_key = name == "key"
+            if values.has_schema(data, record.headers, is_key=is_key):
+                try:
+                    decoded = values.decode(data, record.headers, is_key=is_key)
+                except registry_values.UndecodableError as error:
+                    decoded = Undecodable(data or b"", str(error))
+                self._decoded[id(record), name] = decoded
+
+    def __call__(self, record: "ConsumerRecord | Record", name: str) -> object:
+        """Return the `key` or `value` of a record: a value of JSON, an `Undecodable`, or bytes without a schema."""
+        return self._decoded.get((id(record), name), getattr(record, name))
 
 
 async def decode_records(services: Services, records: Sequence[ConsumerRecord]) -> list[DecodedRecord]:
     """Decode the keys and values that have a schema. Those that cannot be decoded become an `Undecodable`."""
-    decode = await decoder_of(services)
+    decode = Decoder(services)
+    await decode.add(records)
 
     def decode_record(record: ConsumerRecord) -> DecodedRecord:
         fields: dict[str, Any] = {name: getattr(record, name) for name in ConsumerRecord.__dataclass_fields__}
@@ -109,36 +124,40 @@ async def decode_records(services: Services, records: Sequence[ConsumerRecord]) 
     return await run_in_slices(services, collect(map(decode_record, records)))
 
 
-def decode_entry(entry: "Entry", decode: "Decode") -> "Iterator[tuple[object, object]]":
-    """Yield the keys and values of an entry's records, if the broker has schemas."""
-    if decode is not getattr:
-        for record in entry.records():
-            yield decode(record, "key"), decode(record, "value")
+async def decode_entry(services: Services, entry: "Entry", limit: int | None = None) -> list[tuple[object, object]]:
+    """Return the keys and values of an entry's first records, if the broker has schemas."""
+    if services.core.topics.get(SCHEMAS_TOPIC) is None:
+        return []
+    records, decode = [*islice(entry.records(), limit)], Decoder(services)
+    await decode.add(records)
+    return [(decode(record, "key"), decode(record, "value")) for record in records]
 
 
 async def encode_messages(
     services: Services, messages: "Sequence[Message]", value_subject: str | None, key_subject: str | None
 ) -> "list[Message]":
-    """Encode the values and keys of messages with the latest schemas of subjects. None stays a null.
+    """Encode the values and keys of messages with the latest schemas of subjects, on a thread. None stays a null.
 
     Raises:
         OperationError: a subject has no schema, or a value does not fit it.
     """
     await run_in_slices(services, services.schemas.update())
-    encoded = (encode_message(services, message, value_subject, key_subject) for message in messages)
-    return await run_in_slices(services, collect(encoded))
+    values = services.schemas.values
+    return await asyncio.to_thread(
+        lambda: [encode_message(values, message, value_subject, key_subject) for message in messages]
+    )
 
 
 def encode_message(
-    services: Services, message: "Message", value_subject: str | None, key_subject: str | None
+    values: "Values", message: "Message", value_subject: str | None, key_subject: str | None
 ) -> "Message":
-    """Encode a message like `encode_messages`, once `services.schemas` is up to date."""
+    """Encode a message like `encode_messages`."""
 
     def encode(name: str, value: Any, subject: str | None) -> Any:
         if value is None or subject is None:
             return value
         try:
-            return services.schemas.values.encode(value, subject)
+            return values.encode(value, subject)
         except ValueError as error:
             raise OperationError(f"{name}: {error}") from None
 

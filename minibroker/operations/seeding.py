@@ -16,6 +16,7 @@ from minibroker.operations.producing import Codec, Format, Message, magic_of, pa
 from minibroker.operations.topics import create_topic
 from minibroker.server.services import Services
 from minibroker_protocol.lazy_imports import lazy
+from minibroker_protocol.steps import drain
 
 with lazy:
     from minibroker_registry import broker_log, registry, routes
@@ -92,6 +93,10 @@ def load_seeds(services: Services, seeds: Seeds) -> None:
 
 
 def _write_records(services: Services, seeds: Seeds, names: list[str]) -> None:
+    values = None
+    if any(record.schema or record.key_schema for name in names for record in seeds.records[name]):
+        drain(services.schemas.update())
+        values = services.schemas.values
     for name in names:
         records = seeds.records[name]
         topic = services.core.topics.get(name)
@@ -102,7 +107,8 @@ def _write_records(services: Services, seeds: Seeds, names: list[str]) -> None:
         messages: list[Message] = []
         for record in records:
             try:
-                messages.append(operations_schemas.encode_message(services, *record[1:]))
+                encoded = None if values is None else operations_schemas.encode_message(values, *record[1:])
+                messages.append(encoded or record.message)
             except OperationError as error:
                 raise SeedError(f"{record.place}: {error}") from None
         try:

@@ -7,7 +7,7 @@ from minibroker.cluster.core import Core
 from minibroker_protocol.internal_topics import SCHEMAS_TOPIC
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.records.batch import iter_batches
-from minibroker_protocol.steps import Steps, drain
+from minibroker_protocol.steps import Steps
 
 with lazy:
     from minibroker_registry import records
@@ -83,20 +83,20 @@ class SchemaReader:
 
 
 class Schemas:
-    """The schemas of this broker's topic. A look-up reads what was written since the last one.
+    """The schemas of this broker's topic as of the last `update`.
 
     Attributes:
         source: Has the schemas, and the state of the registry.
-        values: Decodes and encodes values with them.
+        values: Decodes and encodes values with them. Call it on a thread: a schema can take a second of CPU to parse.
     """
 
     def __init__(self, core: Core) -> None:
         self._reader = SchemaReader(core)
-        self.source = registry_values.TopicSource(lambda: drain(self._reader.read()))
+        self.source = registry_values.TopicSource()
         self.values = registry_values.Values(self.source)
 
     def update(self) -> Steps[None]:
-        """Read the topic to its end in steps, so that the next look-up is quick."""
+        """Read the topic to its end in steps."""
         for begins_anew, chunk in self._reader.chunks():
             self.source.apply(begins_anew, chunk)
             yield

@@ -1,5 +1,6 @@
 """Routes for the journal of requests and its entries."""
 
+import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -7,15 +8,14 @@ from pydantic import Field
 from starlette.responses import Response
 
 from minibroker.cluster.errors import ConflictError, OperationError
-from minibroker.cluster.routing.slices import Steps
 from minibroker.operations.asynchronous import AsyncOperations
-from minibroker.operations.matching import Decode
 from minibroker.operations.producing import convert_to_json
-from minibroker.operations.schemas import decode_entry, decoder_of
+from minibroker.operations.schemas import decode_entry
 from minibroker.operations.waiting import run_in_slices
 from minibroker.operations.wording import Int16, Int64, UInt64
 from minibroker.server.inspection.journal import Entry, Journal, error_code
 from minibroker.server.inspection.recording import journal_of, recording_of
+from minibroker.server.services import Services
 from minibroker_control.models import Body, Count, ResponseBody, Timeout, list_response
 from minibroker_control.remote import OnBroker
 from minibroker_control.routes import calls
@@ -138,8 +138,7 @@ async def list_requests(
     async def work(broker: AsyncOperations) -> Response:
         journal = _get_journal(broker)
         entries = await run_in_slices(broker.services, journal.find(**filters, error=_parse_error(error), after=after))
-        decode = await decoder_of(broker.services)
-        return await run_in_slices(broker.services, _encode_entries(journal, entries[-limit:], decode))
+        return await _encode_entries(broker.services, journal, entries[-limit:])
 
     return await on_broker(work)
 
@@ -165,23 +164,22 @@ async def wait_for_requests(wait: RequestWait, on_broker: OnBroker) -> Response:
             error=_parse_error(wait.error),
             timeout=wait.timeout,
         )
-        decode = await decoder_of(broker.services)
-        return await run_in_slices(broker.services, _encode_entries(journal, entries, decode))
+        return await _encode_entries(broker.services, journal, entries)
 
     return await on_broker(work)
 
 
-def _encode_entries(journal: Journal, entries: list[Entry], decode: Decode) -> Steps[Response]:
-    """Return `JournalEntries` as a response. Each entry is encoded in a separate step that frees its objects."""
+async def _encode_entries(services: Services, journal: Journal, entries: list[Entry]) -> Response:
+    """Return `JournalEntries` as a response. Each entry takes a turn of the event loop, and its objects are freed."""
     requests: list[bytes] = []
     for entry in entries:
         records = [
             {"key": convert_to_json(key, "json"), "value": convert_to_json(value, "json")}
-            for key, value in decode_entry(entry, decode)
+            for key, value in await decode_entry(services, entry)
         ]
         fields = {**entry_json(entry), "records": records}
         requests.append(JournalEntry.model_validate(fields).model_dump_json().encode())
-        yield
+        await asyncio.sleep(0)
     return list_response(JournalEntries(count=journal.count, requests=[]), "requests", requests)
 
 

@@ -43,7 +43,7 @@ class PageSchemas:
         async with self._lock:
             read = await self._remote(self._read)
         if read is not None:
-            self.source = self.source or registry_values.TopicSource(lambda: (False, ()))
+            self.source = self.source or registry_values.TopicSource()
             self.source.apply(*read)
 
     async def _read(self, broker: AsyncOperations) -> tuple[bool, list[Record]] | None:

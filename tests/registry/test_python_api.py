@@ -3,7 +3,7 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -15,7 +15,14 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from minibroker import AsyncBroker, Broker, ConflictError, Message, NotFoundError, OperationError, record
 from minibroker.cluster.errors import UnexpectedRecordError, WaitTimeoutError
 from minibroker.operations.matching import describe
+from minibroker.operations.overview import overview
 from minibroker.operations.records import Undecodable
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.record import NewRecord
+from minibroker_registry.formats import Formats
+from minibroker_registry.values import Values
+from tests.broker.harness import produce_request
+from tests.broker.socket_client import SocketClient
 from tests.patience import PATIENCE_S
 from tests.registry.rest import Rest
 from tests.registry.schemas import INCOMPATIBLE, OTHER, V1, V2
@@ -88,23 +95,34 @@ async def test_on_an_event_loop_its_methods_are_awaited() -> None:
         assert [each.value for each in await broker.records("orders", decode=True)] == [{"id": 7}]
 
 
-async def test_clients_are_served_while_many_values_are_encoded_and_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minibroker.cluster.routing.slices._SLICE_S", 0)
-    async with AsyncBroker() as broker:
-        await broker.schemas.register("orders-value", ORDER)
-        values = [{"id": number} for number in range(2000)]
-        works: list[Coroutine[Any, Any, list[Any]]] = [
-            broker.produce("orders", *values, schema="orders-value"),
-            broker.records("orders", decode=True),
-        ]
-        for work in works:
-            task = asyncio.ensure_future(work)
-            turns = 0
-            while not task.done():
-                await asyncio.sleep(0)
-                turns += 1
-            assert len(task.result()) == len(values)
-            assert turns > len(values)
+def test_the_event_loop_parses_encodes_and_decodes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: dict[str, set[bool]] = {}
+
+    def note_callers(of: type, name: str) -> None:
+        method: Callable[..., Any] = getattr(of, name)
+
+        def noted(*arguments: Any, **options: Any) -> Any:
+            calls.setdefault(name, set()).add(asyncio._get_running_loop() is not None)
+            return method(*arguments, **options)
+
+        monkeypatch.setattr(of, name, noted)
+
+    for of, name in (Formats, "parse"), (Values, "encode"), (Values, "decode"):
+        note_callers(of, name)
+    settings = {"minibroker.schema.validation": "full"}
+    strategy = "io.confluent.kafka.serializers.subject.TopicRecordNameStrategy"
+    with Broker(timeout=PATIENCE_S, journal=10, config=settings) as kafka, SocketClient(kafka.address) as client:
+        id_ = kafka.schemas.register("orders-Order", ORDER)
+        checks = {"confluent.value.schema.validation": "true", "confluent.value.subject.name.strategy": strategy}
+        kafka.create_topic("orders", configs=checks)
+        kafka.produce("orders", {"id": 7}, schema="orders-Order")
+        value = b"\0" + id_.to_bytes(4, "big") + b"\x0e"
+        client.send(produce_request(build_batch([NewRecord(None, value, 1_700_000_000_000, ())]), "orders"), 9)
+        client.receive()
+        assert len(kafka.wait_for("orders", 2, matching=record({"id": 7}))) == 2
+        assert [order.value for order in kafka.records("orders", decode=True)] == [{"id": 7}] * 2
+        assert "value={'id': 7}" in kafka.wait(overview(kafka.services, 5))
+    assert calls == {"parse": {False}, "encode": {False}, "decode": {False}}
 
 
 def test_half_of_a_surrogate_pair_is_refused_in_words(kafka: Broker) -> None:
