@@ -74,10 +74,14 @@ def read_ranges(
 def _read_range(
     log_range: LogRange, options: SourceOptions, columns: tuple[str, ...], attempts: int = 2
 ) -> Iterator[pa.RecordBatch]:
+    reading: _RangeReading | None = None
     try:
         with open_listed(log_range.filesystem, log_range.path, log_range.identity) as file, ReadBuffer() as buffer:
-            yield from _RangeReading(file, buffer, log_range, options, columns).batches()
-    except FileNotFoundError:
+            reading = _RangeReading(file, buffer, log_range, options, columns)
+            yield from reading.batches()
+    except FileNotFoundError:  # an object in a store may also vanish between two reads
+        if reading:
+            log_range = log_range._replace(low=max(log_range.low, reading.next_offset))
         message = (
             f"{log_range.path} was deleted before it was read: offsets {log_range.low} to"
             f" {log_range.high - 1} of {log_range.topic}-{log_range.partition}"
@@ -107,6 +111,8 @@ class _RangeReading:
         self._report = DecodeReport()
         self._watch = MarkerWatch(log_range.aborted)
         self._last_offset = -1
+        self.next_offset = 0
+        """The rows of all offsets before this one have been yielded."""
         self._is_corrected = False
         self._in_log: tuple[int, list[AbortedRange]] | None = None
         decoded = tuple(column for column in columns if column != DAMAGE_COLUMN) or ("offset",)
@@ -152,6 +158,7 @@ class _RangeReading:
             contradiction = self._describe_contradiction(data, headers)
             for batch in decode(data, replace(self._request, position=position), report):
                 yield self._with_damage_column(batch)
+            self.next_offset = self._last_offset + 1
             if contradiction:
                 self._refuse(position, 0, contradiction)
             consumed = report.consumed - consumed_before

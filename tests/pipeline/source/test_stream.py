@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from minibroker_pipeline.filesystem import LocalFileSystem
+from minibroker_pipeline.filesystem import LocalFileSystem, OpenFile, ReadBuffer
 from minibroker_pipeline.query_options import OptionError
 from minibroker_pipeline.source.data_source import JsonOffsets, LogStreamReader
 from minibroker_pipeline.source.options import parse_options
@@ -241,6 +241,33 @@ def test_of_a_compacted_file_the_rest_is_read(tmp_path: Path, caplog: pytest.Log
     with pytest.raises(DataLossError, match="was deleted before it was read"):
         list(reader.read(tasks[0]))
     assert "records are left" in caplog.text
+
+
+def test_a_file_that_vanishes_between_two_reads_is_read_on_where_it_is_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An object in a store can: nothing keeps it open."""
+    home = orders(tmp_path, 0, config=LogConfig())
+    batches = [a_batch(3, value=b"x" * 1000, base_offset=3 * number) for number in range(90)]
+    home.append(*batches)
+    reader = stream(tmp_path, failOnDataLoss="false")
+    (task,) = reader.partitions(at(0), at(270))
+    path = home.file(file_name(0, LOG_SUFFIX))
+    identity = path.stat().st_ino
+    read = ReadBuffer.read
+
+    def vanish(buffer: ReadBuffer, file: OpenFile, position: int, size: int) -> memoryview:
+        if position and path.stat().st_ino == identity:
+            path.with_suffix(".cleaned").write_bytes(b"".join(batch.view for batch in batches[::3]))
+            path.with_suffix(".cleaned").rename(path)
+            raise FileNotFoundError(path)
+        return read(buffer, file, position, size)
+
+    monkeypatch.setattr(ReadBuffer, "read", vanish)
+    monkeypatch.setattr("minibroker_pipeline.filesystem._LocalFile.read_size", 100_000)
+    offsets = [row["offset"] for batch in reader.read(task) for row in batch.to_pylist()]
+    assert offsets[:90] == list(range(90))
+    assert offsets == sorted({*range(90), *offsets, *(offset for offset in range(270) if offset // 3 % 3 == 0)})
 
 
 def test_a_file_that_is_compacted_while_a_later_one_is_read_is_read_from_its_beginning(tmp_path: Path) -> None:
