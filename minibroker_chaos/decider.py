@@ -52,20 +52,19 @@ class _Watch:
     step: Step
     context: RequestContext
     target: Target
-    known: frozenset[object]
     fault: Fault | None
     left: int = _REACTION_REQUESTS
     seen: dict[str, None] = field(default_factory=dict[str, None])
 
     @property
     def is_action(self) -> bool:
-        """Whether the step has no fault, so that other clients may feel it."""
-        return self.fault is None
+        """Whether the step did more than a fault, so that other clients may feel it."""
+        return self.fault is None or self.fault.delays_request
 
     @property
     def is_closing(self) -> bool:
         """Whether the step may have closed the connection."""
-        return self.fault is None or self.fault.action in _CLOSING
+        return self.is_action or (self.fault is not None and self.fault.action in _CLOSING)
 
     @property
     def is_refusal(self) -> bool:
@@ -102,7 +101,6 @@ class Decider:
         self._closings: Counter[str | None] = Counter()
         self._watches: list[_Watch] = []
         self._unstarted: dict[tuple[int, Target], Step] = {}
-        self._connections: dict[str | None, set[object]] = {}
 
     def settle(self) -> None:
         """Let nothing go wrong from here on."""
@@ -110,14 +108,14 @@ class Decider:
         self._unstarted.clear()
 
     def decide(
-        self, context: RequestContext, request: Any, connection: object, number: int, perform: Perform
+        self, context: RequestContext, request: Any, opened_after: int, number: int, perform: Perform
     ) -> tuple[Step, Fault | None] | None:
         """Return the step that happens at a request and the fault that hits it, or None if nothing happens.
 
         Args:
             context: What faults are matched against.
             request: The request.
-            connection: Its connection, or another object that is equal for requests of this connection only.
+            opened_after: The number of the last request before the first one of its connection.
             number: The number of the request.
             perform: Does what a step says at an occasion. It returns the fault that hits the request, True if it did
                 something else, or False if that is not possible there.
@@ -127,7 +125,7 @@ class Decider:
             return None
         occasions = list(self.points.of(context, request))
         refusal = self._refuse_later_batches(occasions) if self._unstarted and context.api == "Produce" else None
-        self._watch(context, request, connection, occasions)
+        self._watch(context, request, opened_after, occasions)
         rows = self._by_api.get(context.api, ())
         if is_over or not rows or refusal is not None:
             return refusal
@@ -150,8 +148,7 @@ class Decider:
                 self.steps.append(step)
                 self._note_first_batch(context.api, occasion, fault, step)
                 self._on_step(step)
-                known = frozenset(self._connections[context.client_id])
-                self._watches.append(_Watch(step, context, occasion.target, known, fault))
+                self._watches.append(_Watch(step, context, occasion.target, fault))
                 return step, fault
         return None
 
@@ -176,9 +173,8 @@ class Decider:
                 del self._unstarted[header.producer_id, target]
         return None
 
-    def _watch(self, context: RequestContext, request: Any, connection: object, occasions: list[Occasion]) -> None:
+    def _watch(self, context: RequestContext, request: Any, opened_after: int, occasions: list[Occasion]) -> None:
         """Record what a request says about the steps before it."""
-        connections = self._connections.setdefault(context.client_id, set())
         for watch in tuple(self._watches):
             is_own = watch.context.client_id == context.client_id
             if not is_own and not (watch.is_action and names_any(context, watch.target)):
@@ -190,7 +186,7 @@ class Decider:
                 is_data = watch.context.api in _DATA_APIS
                 reaction = (_DATA_REACTIONS if is_data else _COORDINATOR_REACTIONS).get(context.api)
                 reactions += filter(None, (reaction, self.points.moved_back))
-                if watch.is_closing and is_own and connection not in watch.known:
+                if watch.is_closing and is_own and opened_after >= watch.step.number:
                     reactions.append("reconnected")
                 if context.api == "EndTxn" and not request.committed:
                     reactions.append("aborted its transaction")
@@ -202,7 +198,6 @@ class Decider:
                 if not watch.seen and watch.context.api == "Produce" and watch.fault and watch.fault.error:
                     watch.step.felt = "did not try again"
                 self._watches.remove(watch)
-        connections.add(connection)
 
 
 def names_any(context: RequestContext, target: Target) -> bool:

@@ -182,13 +182,13 @@ class Chaos:
             lines.append(f"connected before the run: {', '.join(sorted(self.outlived))}")
         return lines
 
-    def hold(self, held: Held, at: Situation) -> None:
-        """Hold something until as many requests of the target were served as the step says, at most for a time.
+    def hold(self, held: Held, at: Situation, target: Target, limit_s: float = _MAX_HOLD_S) -> None:
+        """Hold something until as many requests of a target were served as the step says, at most for a time.
 
         The limit is real time, because a client may be waiting for exactly this.
         """
-        hold = _Hold(held, at.step, at.target, at.parameters["requests"])
-        hold.timer = asyncio.get_running_loop().call_later(_MAX_HOLD_S, self._end_hold, hold)
+        hold = _Hold(held, at.step, target, at.parameters["requests"])
+        hold.timer = asyncio.get_running_loop().call_later(limit_s, self._end_hold, hold)
         self._holds.append(hold)
 
     @property
@@ -222,7 +222,7 @@ class Chaos:
             assert row.act is not None
             return row.act(Situation(self, occasion, request, call, context.client_id, step))
 
-        decision = self._decider.decide(context, request, entry.origin, entry.number or self._number, perform)
+        decision = self._decider.decide(context, request, entry.opened_after, entry.number or self._number, perform)
         if decision is None:
             return None
         entry.chaos, fault = decision

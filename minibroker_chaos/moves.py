@@ -202,10 +202,29 @@ def remove_member(services: Services, group_id: str | None, member_id: str) -> b
     return False
 
 
-def find_member(services: Services, group_id: str | None, choice: int) -> str | None:
-    """Return the id of the `choice`-th member of a stable group, or None."""
+def member_ids(services: Services, group_id: str | None) -> list[str]:
+    """Return the ids of the members of a stable group, or none."""
     group = _stable_group(services, group_id)
-    return None if group is None else list(group.members)[choice % len(group.members)]
+    return [] if group is None else list(group.members)
+
+
+class StalledRequest:
+    """A request that is served at `end`.
+
+    Attributes:
+        limit_s: The most time that it waits.
+        fault: The fault to hit it with.
+    """
+
+    def __init__(self, services: Services, limit_s: float) -> None:
+        self._late = faults_of(services).late
+        self.limit_s = limit_s
+        self.fault = Fault(delay_ms=2000 * limit_s)
+        self.fault.delays_request = True
+
+    def end(self) -> None:
+        """Serve the request."""
+        self._late.release(self.fault)
 
 
 def _stable_group(services: Services, group_id: str | None) -> AnyGroup | None:

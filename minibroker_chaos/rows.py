@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from minibroker.config.names import suggestion
 from minibroker.server.faults.fault import Fault
+from minibroker.server.requests.declarations import Target
 from minibroker_chaos.steps import ChaosError
 from minibroker_protocol.lazy_imports import lazy
 
@@ -35,6 +36,9 @@ _GROUP_APIS: Final = frozenset({"JoinGroup", "SyncGroup", "OffsetFetch", "Offset
 _TRANSACTION_APIS: Final = frozenset({"InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn"})
 _COMMITS: Final = frozenset({"OffsetCommit", "TxnOffsetCommit"})
 _PROGRESS: Final = frozenset({"Fetch", "OffsetCommit", "ShareAcknowledge", "ShareFetch"})
+_MAX_STALL_S: Final = 4.0
+"""How long a request waits for other members of a group, which learn of a rebalance by their heartbeats."""
+_MAX_STALL_ALONE_S: Final = 0.5
 _TO_LEADER: Final = frozenset({"Produce", "Fetch"})
 
 
@@ -162,10 +166,15 @@ def _remove_member(at: Situation) -> bool:
 
 
 def _stall_member(at: Situation) -> Fault | bool:
-    member_id = moves.find_member(at.services, at.group, at.parameters["member"])
-    if member_id is None or not moves.remove_member(at.services, at.group, member_id):
+    ids = moves.member_ids(at.services, at.group)
+    if not ids or not _has_answer(at):
         return False
-    return Fault(delay_ms=at.parameters["delay_ms"])
+    member_id = getattr(at.request, "member_id", "") or ids[at.parameters["member"] % len(ids)]
+    if not moves.remove_member(at.services, at.group, member_id):
+        return False
+    stalled = moves.StalledRequest(at.services, _MAX_STALL_S if len(ids) > 1 else _MAX_STALL_ALONE_S)
+    at.chaos.hold(stalled, at, Target(group=at.group), stalled.limit_s)
+    return stalled.fault
 
 
 def _forget_producer(at: Situation) -> bool:
@@ -178,7 +187,7 @@ def _hold(make: Callable[[Situation], Held | None]) -> Act:
     def act(at: Situation) -> bool:
         held = make(at)
         if held is not None:
-            at.chaos.hold(held, at)
+            at.chaos.hold(held, at, at.target)
         return held is not None
 
     return act
@@ -217,7 +226,7 @@ class _LostTail:
         try:
             self._lagging.fail_over(parameters["to"], parameters["lost"])
         finally:
-            self._at.chaos.hold(self._lagging, self._at)
+            self._at.chaos.hold(self._lagging, self._at, self._at.target)
 
 
 def _sets(*profiles: str) -> frozenset[str]:
@@ -684,14 +693,14 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         name="member-stalled",
         ids="G2, N4",
-        text="An answer is late, and a member has lost its partitions by then.",
+        text="A request is served late, and a member has lost its partitions by then.",
         mechanism="A process or its network stands still for longer than the session",
         kept="Commits of the removed member are refused.",
         profiles=_sets(REBALANCES, TRANSACTIONS),
-        apis=frozenset({"Produce", "AddOffsetsToTxn", "AddPartitionsToTxn"}),
+        apis=frozenset({"Produce", "AddOffsetsToTxn", "AddPartitionsToTxn", "TxnOffsetCommit"}),
         act=_stall_member,
         weight=0.3,
-        parameters={"member": (0, 3), "delay_ms": (250, 1000)},
+        parameters={"member": (0, 3), "requests": (4, 12)},
         milder="rebalance",
     ),
     Row(

@@ -30,8 +30,8 @@ class Host(Protocol):
         """The broker whose metadata is frozen, or None."""
         ...
 
-    def hold(self, held: Held, at: Situation) -> None:
-        """Hold something until as many requests of the target were served as the step says."""
+    def hold(self, held: Held, at: Situation, target: Target, limit_s: float = ...) -> None:
+        """Hold something until as many requests of a target were served as the step says, at most for a time."""
         ...
 
 

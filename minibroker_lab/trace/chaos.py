@@ -41,7 +41,7 @@ class ProxyChaos:
         self._decider = Decider(rows, SeededSchedule(seed, rows), lambda _: None)
         self._is_possible = is_possible
 
-    def advise(self, context: RequestContext, request: Any, connection: object, number: int) -> Fault | None:
+    def advise(self, context: RequestContext, request: Any, opened_after: int, number: int) -> Fault | None:
         """Return the fault that hits a request, or None."""
 
         def perform(row: Row, occasion: Occasion, step: Step) -> Fault | bool:
@@ -52,7 +52,7 @@ class ProxyChaos:
             fault = row.act(situation)
             return fault if isinstance(fault, bool) or self._is_possible(fault, context) else False
 
-        decision = self._decider.decide(context, request, connection, number, perform)
+        decision = self._decider.decide(context, request, opened_after, number, perform)
         return None if decision is None else decision[1]
 
     def report(self) -> list[str]:

@@ -100,6 +100,7 @@ class ProxyFaults:
 
     Attributes:
         chaos: These misbehaviours, or None.
+        requests: The number of requests so far.
 
     Raises:
         ChaosError: There is no such profile.
@@ -109,7 +110,7 @@ class ProxyFaults:
     def __init__(self, faults: Iterable[Fault] = (), chaos: tuple[int, str] | None = None) -> None:
         self.installed = InstalledFaults()
         self.chaos = None if chaos is None else trace_chaos.ProxyChaos(*chaos, _is_possible)
-        self._count = 0
+        self.requests = 0
         self.topics = KnownTopics()
         self._late: list[_Late] = []
         for fault in faults:
@@ -135,16 +136,16 @@ class ProxyFaults:
             return None
         return _Request(known, version, header.correlation_id, message, targets)
 
-    def match(self, frame: bytes, request: _Request, connection: object) -> MatchedFault | None:
+    def match(self, frame: bytes, request: _Request, opened_after: int) -> MatchedFault | None:
         """Return the effect of the faults that hit a request, or None."""
-        self._count += 1
+        self.requests += 1
         client_id = read_request_header(memoryview(frame)[PREFIX:]).client_id
         context = RequestContext(request.endpoint.api, request.version, client_id, -1, request.targets)
         matched = self.installed.match(context)
         if matched is not None and matched.fault is not None and not _is_possible(matched.fault, context):
             return None
         if matched is None and self.chaos is not None:
-            advised = self.chaos.advise(context, request.message, connection, self._count)
+            advised = self.chaos.advise(context, request.message, opened_after, self.requests)
             matched = None if advised is None else combine([advised])
         if matched is not None:
             for hitting in matched.all:
@@ -184,6 +185,7 @@ class FaultyConnection:
     def __init__(self, faults: ProxyFaults, client: ClientSide) -> None:
         self._faults = faults
         self._client = client
+        self._opened_after = faults.requests
         self._requests, self._responses = bytearray(), bytearray()
         self._slots: deque[_Slot] = deque()
         self._waits = False
@@ -214,7 +216,7 @@ class FaultyConnection:
             return
         request = self._faults.read(frame)
         late = () if request is None else self._faults.find_late(request.targets)
-        effect = None if request is None else self._faults.match(frame, request, self)
+        effect = None if request is None else self._faults.match(frame, request, self._opened_after)
         self._client.conversation.request(frame, len(frame))
         fault = None if effect is None else effect.fault
         action = None if fault is None else fault.action

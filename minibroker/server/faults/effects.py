@@ -147,6 +147,36 @@ class DelayedByFault(DelayedResponse):
         self._send(data)
 
 
+class HeldRequest(DelayedResponse):
+    """The response to a request that has not been applied yet. If its client disconnects, it is still applied."""
+
+    _inner: DelayedResponse | None = None
+
+    def cancel(self) -> None:
+        """Respond to nobody, because the client disconnected."""
+        self.deliver = ignore_response
+        if self._inner is not None:
+            self._inner.cancel()
+
+    def waits_for(self) -> str:
+        """Return a description of what the request waits for, see `DelayedResponse`."""
+        return "the delay of a fault" if self._inner is None else self._inner.waits_for()
+
+    def respond(self, response: Any) -> None:
+        """Deliver the handler's response, perhaps once it is complete."""
+        if isinstance(response, DelayedResponse):
+            self._inner = response
+            response.deliver = self.deliver
+        else:
+            self.deliver(response)
+
+
+def ignore_response(response: Any) -> None:
+    """Take a response, perhaps a delayed one, that nobody waits for."""
+    if isinstance(response, DelayedResponse):
+        response.deliver = ignore_response
+
+
 def _invert(data: bytearray, start: int, end: int) -> None:
     data[start:end] = bytes(byte ^ 0xFF for byte in data[start:end])
 

@@ -117,6 +117,8 @@ class Fault:
     def __post_init__(self) -> None:
         self.hits: deque[Entry] = deque(maxlen=_MAX_HITS)
         self.fired = 0
+        #: Whether `delay_ms` delays the request rather than its response. Chaos sets it.
+        self.delays_request = False
         self._matched = 0
         self._check_types()
         #: Whether the fault hits requests to the schema registry, whose API is a method and a path.

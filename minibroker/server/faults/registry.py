@@ -12,7 +12,7 @@ from minibroker.cluster.hooks import FaultHit
 from minibroker.cluster.routing.outcomes import Answer, ChangedResponse, DelayedResponse, Outcome, Waiting
 from minibroker.cluster.routing.routes import UnservedRequestError
 from minibroker.cluster.routing.slices import then
-from minibroker.server.faults.effects import DelayedByFault, remove_records
+from minibroker.server.faults.effects import DelayedByFault, HeldRequest, ignore_response, remove_records
 from minibroker.server.faults.fault import RequestContext
 from minibroker.server.faults.installed import InstalledFaults, combine
 from minibroker.server.faults.stale_metadata import MetadataHistory
@@ -46,10 +46,11 @@ class _LateRequest:
     call: Call
     entry: RecordedRequest
     node_starts: int
+    held: HeldRequest | None = None
 
 
 class LateRequests:
-    """The requests of one broker that wait for later requests.
+    """The requests of one broker that are applied later than they arrive.
 
     Args:
         services: The services of the broker.
@@ -72,6 +73,20 @@ class LateRequests:
         distinct = frozenset(targets) - {Target()}
         copied = _copy_buffers(request)
         self._waiting.append(_LateRequest(count, copied, distinct, call, entry, call.node.starts))
+
+    def hold(self, delay_ms: float, request: Any, call: Call, entry: RecordedRequest) -> HeldRequest:
+        """Keep a request until `release`, or for a time, and respond to it then."""
+        held = HeldRequest()
+        late = _LateRequest(-1, _copy_buffers(request), frozenset({Target()}), call, entry, call.node.starts, held)
+        self._waiting.append(late)
+        self._services.core.clock.call_later(delay_ms, partial(self._apply, late))
+        return held
+
+    def release(self, fault: Fault) -> None:
+        """Apply the requests that a fault holds."""
+        for late in tuple(self._waiting):
+            if late.entry.fault is fault:
+                self._apply(late)
 
     def count(self, targets: tuple[Target, ...]) -> None:
         """Count a request. It is served before the late requests that have waited for it."""
@@ -99,13 +114,15 @@ class LateRequests:
             return
         with suppress(UnservedRequestError):
             result = self._handle(late.request, late.call, late.entry)
-            self._services.core.slices.run(result, _ignore_response, _raise)
+            self._services.core.slices.run(result, partial(self._respond, late.held), _raise)
         self._services.core.writes.commit_and_wake()
 
-
-def _ignore_response(response: Any) -> None:
-    if isinstance(response, DelayedResponse):
-        response.deliver = _ignore_response
+    def _respond(self, held: HeldRequest | None, response: Any) -> None:
+        if held is None:
+            ignore_response(response)
+        else:
+            # The appends of the request must be written first.
+            self._services.core.call_soon(partial(held.respond, response))
 
 
 def _raise(error: Exception) -> None:
@@ -391,6 +408,9 @@ class FaultRegistry(InstalledFaults):
             hitting.record_hit(entry)
         if entry.chaos is None:
             self._services.core.hooks.fault_hit(FaultHit(endpoint.api, call.client_id, shown_fault.to_json))
+        if shown_fault.delays_request:
+            held = self.late.hold(matched.delay_ms, request, call, entry)
+            return Waiting(held, Answer(None, call, entry.correlation_id, entry))
         action = None if fault is None else fault.action
         is_lost = fault is not None and (action in {"black_hole", "late"} or "before" in {fault.drop, fault.disconnect})
         if fault is not None and fault.late is not None:

@@ -384,8 +384,10 @@ class Recording:
     def _origin(self, channel: Channel, session: Session) -> BrokerConnection:
         origin: BrokerConnection | None = session.origin
         if origin is None:
-            last, core = 0 if self.ring is None else self.ring.last, self._services.core
-            origin = session.origin = BrokerConnection(channel.ends, session.node.id, session.client_host, core, last)
+            core = self._services.core
+            origin = session.origin = BrokerConnection(
+                channel.ends, session.node.id, session.client_host, core, self.last_number
+            )
         return origin
 
     def room(self, size: int) -> int:

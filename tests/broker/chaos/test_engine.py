@@ -162,6 +162,7 @@ def test_a_lost_answer_is_felt_and_the_record_is_there_once(broker: Broker) -> N
     assert chaos.is_felt
     assert chaos.met == (1, 0, 1)
     assert any(line.endswith("1 not met") for line in chaos.report())
+    assert not any("connected before the run" in line for line in chaos.report())
     assert len(_values(broker, "in")) == COUNT
 
 

@@ -110,6 +110,50 @@ def test_settling_applies_late_requests_and_a_stopped_broker_loses_them(tapped: 
     assert (values(tapped), len(tapped.faults.late)) == ([b"a"], 0)
 
 
+@pytest.mark.parametrize("how", ["time", "release", "settle"])
+def test_a_delayed_request_is_applied_and_answered_later(tapped: Tapped, how: str) -> None:
+    fault = tapped.fault(api="Produce", delay_ms=100, times=1)
+    fault.delays_request = True
+    held = tapped.start_asking(produce_request(batch(b"held")), 9)
+    tapped.ask(produce_request(batch(b"first")), 9)
+    assert (held.is_answered(), values(tapped)) == (False, [b"first"])
+    assert held.waiting is not None
+    assert held.waiting.delayed.waits_for() == "the delay of a fault"
+    if how == "time":
+        tapped.clock.advance(100)
+    elif how == "release":
+        tapped.faults.late.release(fault)
+    else:
+        tapped.faults.settle()
+    tapped.run_soon()
+    assert held.response.responses[0].partition_responses[0].base_offset == 1
+    assert values(tapped) == [b"first", b"held"]
+
+
+def test_a_delayed_request_is_applied_though_its_client_is_gone(tapped: Tapped) -> None:
+    fault = tapped.fault(api="Produce", delay_ms=100, times=1)
+    fault.delays_request = True
+    held = tapped.start_asking(produce_request(batch(b"held")), 9)
+    assert held.waiting is not None
+    held.waiting.delayed.cancel()
+    tapped.faults.settle()
+    tapped.run_soon()
+    assert (held.is_answered(), values(tapped)) == (False, [b"held"])
+
+
+def test_a_delayed_request_waits_for_what_its_handler_waits_for(tapped: Tapped) -> None:
+    fault = tapped.fault(api="Fetch", delay_ms=100, times=1)
+    fault.delays_request = True
+    held = tapped.start_asking(fetch_request(("t", 0, 0), max_wait_ms=500), 11)
+    tapped.faults.settle()
+    tapped.run_soon()
+    assert held.waiting is not None
+    assert (held.is_answered(), held.waiting.delayed.waits_for()[:15]) == (False, "appends to t-0:")
+    tapped.ask(produce_request(batch(b"a")), 9)
+    tapped.run_soon()
+    assert held.is_answered()
+
+
 @pytest.mark.parametrize(("limit", "expected"), [(0, []), (1, [b"a"]), (1000, [b"a", b"b"])])
 def test_a_fetch_gets_less_than_there_is(tapped: Tapped, limit: int, expected: list[bytes]) -> None:
     tapped.produce(batch(b"a"))
