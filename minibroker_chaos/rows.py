@@ -112,6 +112,11 @@ def _has_coordinator(at: Situation) -> bool:
     return at.target.group is not None or at.target.transactional_id is not None
 
 
+def _stays(at: Situation) -> bool:
+    """Return whether the member does not leave. A share member of librdkafka waits forever for the answer to that."""
+    return getattr(at.request, "member_epoch", 0) >= 0
+
+
 def _has_acks_all(at: Situation) -> bool:
     return bool(at.request.acks == _ACKS_ALL)
 
@@ -615,7 +620,7 @@ ROWS: Final[tuple[Row, ...]] = (
         kept="One owner for each partition.",
         profiles=_sets(REBALANCES),
         apis=frozenset({"SyncGroup", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat"}),
-        act=_fault(disconnect="after"),
+        act=_fault(_stays, disconnect="after"),
         weight=2,
     ),
     Row(
@@ -625,7 +630,8 @@ ROWS: Final[tuple[Row, ...]] = (
         mechanism="CoordinatorRuntime, and TransactionStateManager, while they read their partition",
         kept="Generation, members and answered commits.",
         profiles=_sets(DEFAULT, REBALANCES, FAILOVERS, TRANSACTIONS),
-        apis=_GROUP_APIS | _TRANSACTION_APIS | _COMMITS,
+        # Clients do not expect it for SyncGroup. The coordinator of Kafka 3 answers REBALANCE_IN_PROGRESS there.
+        apis=_GROUP_APIS - {"SyncGroup"} | _TRANSACTION_APIS | _COMMITS,
         act=_fault(_has_coordinator, error="COORDINATOR_LOAD_IN_PROGRESS"),
         weight=0.3,
     ),

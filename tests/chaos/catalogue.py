@@ -107,6 +107,7 @@ LATER: Final[Sequence[App]] = (
     App("confluent:resend_from_callback", "order_by_key", move_leader),
     App("confluent:automatic_commits", "no_commit_ahead", move_leader),
     App("confluent:unknown_commit", "exactly_once", delay_end, profile="transactions"),
+    App("confluent:kept_group_metadata", "caught_up", rebalance, profile="rebalances"),
     App("confluent:whole_batch_again", "no_duplicates", lose_answer, profile="network"),
     App("kafka_python:highest_of_pool", "no_commit_ahead", refuse_writes),
     App("kafka_python:poll_for_assignment", "no_loss", rebalance),

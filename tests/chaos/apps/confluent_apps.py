@@ -4,7 +4,7 @@ import sys
 import time
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer, TopicPartition
 
 from tests.chaos.apps.application import Application, log, run
 
@@ -254,8 +254,43 @@ def unknown_commit(app: Application) -> None:
     consumer.close()
 
 
+def kept_group_metadata(app: Application) -> None:
+    """Asks the consumer once who it is, so its group refuses all commits after a rebalance.
+
+    atleon/atleon#595
+    """
+    consumer, producer = clients(app, **{"transactional.id": app.group})
+    producer.init_transactions(30)
+    consumer.subscribe([app.source])
+    member = None
+    while app.is_running:
+        messages = read(app, consumer, 10)
+        if not messages:
+            continue
+        if app.fixed or member is None:
+            member = consumer.consumer_group_metadata()
+        ends = {message.partition(): (message.offset() or 0) + 1 for message in messages}
+        offsets = [TopicPartition(app.source, partition or 0, offset) for partition, offset in ends.items()]
+        try:
+            producer.begin_transaction()
+            for message in messages:
+                producer.produce(app.target, message.value(), message.key())
+            producer.send_offsets_to_transaction(offsets, member, 30)
+            producer.commit_transaction(30)
+        except KafkaException as failure:
+            log("not committed:", failure)
+            if not failure.args[0].txn_requires_abort():
+                sys.exit(1)  # whatever watches over it starts it again, at the committed offsets
+            producer.abort_transaction(30)
+            for place in consumer.committed(consumer.assignment(), 30):
+                place.offset = max(place.offset, OFFSET_BEGINNING)
+                consumer.seek(place)
+    consumer.close()
+
+
 if __name__ == "__main__":
     run(
+        kept_group_metadata=kept_group_metadata,
         resend_from_callback=resend_from_callback,
         automatic_commits=automatic_commits,
         unknown_commit=unknown_commit,
