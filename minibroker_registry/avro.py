@@ -64,6 +64,10 @@ class AvroSchema(Parsed):
         """Return the full name of the outermost type."""
         return self.root.name
 
+    def field_names(self) -> set[str]:
+        """Return the names of the outermost record's fields."""
+        return {member.name for member in self.root.fields}
+
     def incompatibilities(self, writer: Parsed, *, lenient: bool = False) -> list[str]:  # noqa: ARG002 - for JSON Schema
         """Return why a reader with this schema cannot read data of `writer` (see `Parsed`)."""
         assert isinstance(writer, AvroSchema)

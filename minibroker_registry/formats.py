@@ -155,14 +155,15 @@ def compare(draft: Draft, versions: Sequence[Version], config: Config, parse: Ca
         parse: Returns the parsed schema of a version.
     """
     level: str = config["compatibilityLevel"]
-    if level == "NONE":
-        return []
+    reserved = _compare_reserved(draft, versions) if config.get("validateFields") is True else []
+    suffix = f"{{validateFields: '{str(bool(config.get('validateFields'))).lower()}', compatibility: '{level}'}}"
     group = config.get("compatibilityGroup")
     if group is not None:
         wanted = _property(draft.content.metadata, group)
         versions = [version for version in versions if _property(version.content.metadata, group) == wanted]
     lenient = config.get("compatibilityPolicy") == "LENIENT"
-    for version in reversed(versions if level.endswith("_TRANSITIVE") else versions[-1:]):
+    compared = versions if level.endswith("_TRANSITIVE") else versions[-1:] if level != "NONE" else []
+    for version in reversed(compared):
         if draft.content.kind == version.content.kind:
             reasons = _compare_both(draft.parsed, parse(version), level, lenient=lenient)
         else:
@@ -170,8 +171,21 @@ def compare(draft: Draft, versions: Sequence[Version], config: Config, parse: Ca
         if reasons:
             text = version.content.text[:_MAX_OLD_CHARACTERS]
             old = (f"{{oldSchemaVersion: {version.version}}}", f"{{oldSchema: '{text}'}}")
-            return [*reasons, *old, f"{{validateFields: 'false', compatibility: '{level}'}}"]
-    return []
+            return [*reserved, *reasons, *old, suffix]
+    return [*reserved, suffix] if reserved else []
+
+
+def _compare_reserved(draft: Draft, versions: Sequence[Version]) -> list[str]:
+    """Return why a schema breaks the reservation of field names, which the property `confluent:reserved` lists."""
+
+    def reserved_in(content: Content) -> set[str]:
+        return {name.strip() for name in (_property(content.metadata, "confluent:reserved") or "").split(",")} - {""}
+
+    reserved = reserved_in(draft.content)
+    used = reserved & draft.parsed.field_names()
+    removed = sorted(reserved_in(versions[-1].content) - reserved) if versions else []
+    reasons = [f"The new schema does not reserve the field {name}, which the old schema reserves" for name in removed]
+    return reasons + [f"The new schema reserves the field {name} and has it" for name in sorted(used)]
 
 
 def _compare_both(new: Parsed, old: Parsed, level: str, *, lenient: bool) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_registry.json_differences import differences
 from minibroker_registry.json_nodes import Documents, Loader, draft_of, with_definitions
-from minibroker_registry.json_text import big_decimal, dump, load, refuse_constant
+from minibroker_registry.json_text import Json, big_decimal, dump, load, refuse_constant
 from minibroker_registry.schema import InvalidSchemaError, Parsed, TooMuchWorkError
 
 with lazy:
@@ -50,9 +50,17 @@ class JsonSchema(Parsed):
 
     def record_name(self, payload: bytes) -> str | None:  # noqa: ARG002 - for Protobuf
         """Return the title of the schema, or None."""
-        document = load(self.canonical)
-        title = document.get("title") if isinstance(document, dict) else None
+        title = self._root_keyword("title")
         return title if isinstance(title, str) else None
+
+    def field_names(self) -> set[str]:
+        """Return the names in `properties`."""
+        properties = self._root_keyword("properties")
+        return {*properties} if isinstance(properties, dict) else set()
+
+    def _root_keyword(self, name: str) -> Json:
+        document = load(self.canonical)
+        return document.get(name) if isinstance(document, dict) else None
 
     def incompatibilities(self, writer: Parsed, *, lenient: bool = False) -> list[str]:
         """Return why data of `writer` may be invalid under this schema (see `Parsed`)."""

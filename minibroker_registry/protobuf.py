@@ -124,6 +124,10 @@ class ProtobufSchema(Parsed):
         indexed = self._split(payload)
         return None if indexed is None else indexed[0]
 
+    def field_names(self) -> set[str]:
+        """Return the names of the fields of all outermost messages."""
+        return {field.name for message in self._file.only("message") for field, _ in message.fields()}
+
     def incompatibilities(self, writer: Parsed, *, lenient: bool = False) -> list[str]:  # noqa: ARG002 - for JSON Schema
         """Return why this schema cannot read data of `writer`, with Confluent's names for the kinds of differences."""
         assert isinstance(writer, ProtobufSchema)

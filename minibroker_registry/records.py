@@ -7,9 +7,10 @@ import hashlib
 import json
 import struct
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from itertools import chain
+from typing import Any, Final, NamedTuple, cast
 
 from minibroker_registry import subjects
 from minibroker_registry.schema import Reference
@@ -18,6 +19,14 @@ CONFLUENT_VERSION: Final = "confluent:version"
 """The property of metadata that has the number of a version, if the client has given it."""
 Metadata = Mapping[str, Any]
 """`properties`, `tags` and `sensitive`, each sorted."""
+RuleSet = Mapping[str, Any]
+"""`migrationRules`, `domainRules`, `encodingRules` and `enableAt`. Clients apply the rules; the registry keeps them."""
+RULE_MODES: Final[Mapping[str, tuple[str, ...]]] = {
+    "migrationRules": ("UPGRADE", "DOWNGRADE", "UPDOWN"),
+    "domainRules": ("WRITE", "READ", "WRITEREAD"),
+    "encodingRules": ("WRITE", "READ", "WRITEREAD"),
+}
+"""The modes of the rules in each part of a rule set."""
 Config = Mapping[str, Any]
 """The configuration of a subject, under the names of its record. The level is `compatibilityLevel`."""
 
@@ -38,13 +47,14 @@ class Content:
         kind: AVRO, JSON or PROTOBUF.
         text: The canonical text.
         references: The references, whose subjects are named as the client has named them.
-        guid: The MD5 of text, references and metadata, as a UUID.
+        guid: The MD5 of all other fields but the kind, as a UUID.
     """
 
     kind: str
     text: str
     references: tuple[Reference, ...]
     metadata: Metadata | None
+    rule_set: RuleSet | None
     guid: str
 
 
@@ -64,19 +74,28 @@ class Version:
         return [(subjects.qualify(each.subject, self.subject), each.version) for each in self.content.references]
 
 
-def make_content(kind: str, text: str, references: tuple[Reference, ...], metadata: Metadata | None) -> Content:
+def make_content(
+    kind: str, text: str, references: tuple[Reference, ...], metadata: Metadata | None, rule_set: RuleSet | None = None
+) -> Content:
     """Return a content with its guid."""
     digest = hashlib.md5(text.encode(), usedforsecurity=False)
     for reference in references:
         digest.update(f"{reference.name}{reference.subject}".encode() + struct.pack(">i", reference.version))
     if metadata is not None:
-        parts = ["\1"]
-        for name, values in metadata.get("tags", {}).items():
-            parts += [name, *values]
-        for name, value in metadata.get("properties", {}).items():
-            parts += [name, value]
-        digest.update("".join([*parts, *metadata.get("sensitive", ())]).encode())
-    return Content(kind, text, references, metadata, str(uuid.UUID(bytes=digest.digest())))
+        digest.update(f"\1{_join(metadata.values())}".encode())
+    if rule_set is not None:
+        rules = (part if isinstance(part, str) else [rule.values() for rule in part] for part in rule_set.values())
+        digest.update(f"\1{_join(rules)}".encode())
+    return Content(kind, text, references, metadata, rule_set, str(uuid.UUID(bytes=digest.digest())))
+
+
+def _join(part: object) -> str:
+    """Return all texts of a part of metadata or a rule set, and a byte for true, as they are hashed."""
+    if isinstance(part, str | bool):
+        return part if isinstance(part, str) else "\1" * part
+    if isinstance(part, dict):
+        part = chain.from_iterable(cast("dict[str, object]", part).items())
+    return "".join(map(_join, cast("Iterable[object]", part)))
 
 
 def sort_metadata(metadata: Mapping[str, Any]) -> Metadata:
@@ -86,14 +105,20 @@ def sort_metadata(metadata: Mapping[str, Any]) -> Metadata:
         TypeError, AttributeError: it is not metadata.
     """
     tags: Mapping[str, Iterable[object]] = metadata.get("tags") or {}
-    properties: Mapping[str, object] = metadata.get("properties") or {}
-    sensitive: Iterable[object] = metadata.get("sensitive") or ()
     parts: dict[str, Any] = {
-        "tags": {name: sorted(set(map(check_text, tags[name]))) for name in sorted(tags)},
-        "properties": {name: check_text(properties[name]) for name in sorted(properties)},
-        "sensitive": sorted(set(map(check_text, sensitive))),
+        "tags": {name: _sort_texts(tags[name]) for name in sorted(tags)},
+        "properties": _sort_map(metadata.get("properties") or {}),
+        "sensitive": _sort_texts(metadata.get("sensitive") or ()),
     }
     return {name: part for name, part in parts.items() if part}
+
+
+def _sort_texts(texts: Iterable[object]) -> list[str]:
+    return sorted(set(map(check_text, texts)))
+
+
+def _sort_map(texts: Mapping[str, object]) -> dict[str, str]:
+    return {name: check_text(texts[name]) for name in sorted(texts)}
 
 
 def merge_metadata(metadata: Metadata | None, other: Metadata | None) -> Metadata | None:
@@ -106,10 +131,54 @@ def merge_metadata(metadata: Metadata | None, other: Metadata | None) -> Metadat
     return sort_metadata({**merged, "sensitive": [*metadata.get("sensitive", ()), *other.get("sensitive", ())]})
 
 
+def read_rule_set(value: Mapping[str, Any]) -> RuleSet:
+    """Return a rule set in the order in which it is stored and hashed.
+
+    Raises:
+        TypeError, AttributeError: it is not a rule set.
+    """
+    parts: dict[str, Any] = {phase: [_read_rule(rule) for rule in value.get(phase) or ()] for phase in RULE_MODES}
+    parts["enableAt"] = value.get("enableAt") and check_text(value["enableAt"])
+    return {name: part for name, part in parts.items() if part}
+
+
+def _read_rule(rule: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a rule in the order in which it is stored and hashed."""
+    fields: dict[str, Callable[[Any], Any]] = {
+        **dict.fromkeys(("name", "doc", "kind", "mode", "type"), check_text),
+        "tags": _sort_texts,
+        "params": _sort_map,
+        **dict.fromkeys(("expr", "onSuccess", "onFailure"), check_text),
+        "disabled": bool,
+    }
+    given = {name: part for name, part in rule.items() if part}
+    given = {"kind": "TRANSFORM", "mode": "WRITEREAD", "disabled": False, **given}
+    return {name: read(given[name]) for name, read in fields.items() if name in given}
+
+
+def rule_types(rule_set: RuleSet | None) -> set[str]:
+    """Return the types of all rules."""
+    return {rule.get("type", "") for phase in RULE_MODES for rule in (rule_set or {}).get(phase, ())}
+
+
+def merge_rule_sets(rule_set: RuleSet | None, other: RuleSet | None) -> RuleSet | None:
+    """Return a rule set that has the rules of both. Those of `other` take precedence."""
+    if rule_set is None or other is None:
+        return other if rule_set is None else rule_set
+    merged: dict[str, Any] = {**rule_set, **other}
+    for phase in RULE_MODES:
+        names = [rule["name"] for rule in other.get(phase, ())]
+        merged[phase] = [
+            *(rule for rule in rule_set.get(phase, ()) if rule["name"] not in names),
+            *other.get(phase, ()),
+        ]
+    return read_rule_set(merged)
+
+
 def is_equivalent(content: Content, version: Version) -> bool:
     """Return whether a version has a content but for the order of Avro's properties and one `confluent:version`."""
     other = version.content
-    if (content.kind, content.references) != (other.kind, other.references):
+    if (content.kind, content.references, content.rule_set) != (other.kind, other.references, other.rule_set):
         return False
     number, wanted = _split_version(content.metadata)
     other_number, metadata = _split_version(other.metadata)
@@ -153,6 +222,8 @@ def schema_record(version: Version) -> Record:
         value["references"] = [reference_fields(reference) for reference in content.references]
     if content.metadata is not None:
         value["metadata"] = content.metadata
+    if content.rule_set is not None:
+        value["ruleSet"] = content.rule_set
     value |= {"schema": content.text, "deleted": version.is_deleted}
     return Record(_schema_key(version), _encode(value))
 
@@ -211,12 +282,13 @@ def read_version(value: Mapping[str, Any], timestamp: int) -> Version:
     Raises:
         TypeError, KeyError, AttributeError: the value is not that of such a record.
     """
-    metadata = value.get("metadata")
+    metadata, rule_set = value.get("metadata"), value.get("ruleSet")
     content = make_content(
         check_text(value.get("schemaType") or "AVRO"),
         check_text(value["schema"]),
         read_references(value.get("references") or ()),
         None if metadata is None else sort_metadata(metadata),
+        None if rule_set is None else read_rule_set(rule_set),
     )
     subject = subjects.normalize(check_text(value["subject"]))
     version, id_ = check_integer(value["version"]), check_integer(value["id"])

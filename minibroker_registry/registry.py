@@ -7,12 +7,15 @@ from typing import Any, Final, Protocol, TypeVar
 
 from minibroker_registry import errors, formats, records, subjects
 from minibroker_registry.formats import Draft, Formats, invalid_schema, resolve_references
-from minibroker_registry.records import Config, Metadata, Record, Version
+from minibroker_registry.records import Config, Metadata, Record, RuleSet, Version
 from minibroker_registry.schema import InvalidSchemaError, Parsed, Reference
 from minibroker_registry.state import State
 
-MODES: Final = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
+MODES: Final = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT", "FORWARD")
 _READ_ONLY: Final = ("READONLY", "READONLY_OVERRIDE")
+_TAKES_IDS: Final = ("IMPORT", "FORWARD")
+_ADDED: Final = ("defaultMetadata", "overrideMetadata", "defaultRuleSet", "overrideRuleSet")
+"""The settings with what is added to new schemas."""
 _INHERITED: Final = ("normalize", "validateFields", "validateNewSchemas", "compatibilityPolicy", "compatibilityGroup")
 """The settings that a subject takes from the registry's configuration, also if it has a configuration of its own."""
 LATEST: Final = -1
@@ -54,6 +57,7 @@ class NewSchema:
     text: str
     references: tuple[Reference, ...] = ()
     metadata: Metadata | None = None
+    rule_set: RuleSet | None = None
     id: int | None = None
     version: int = 0
 
@@ -107,8 +111,10 @@ class Registry:
 
     # Schemas
 
-    def register(self, subject: str, new: NewSchema, *, normalize: bool) -> Version:
+    def register(self, subject: str, new: NewSchema, *, normalize: bool, force: bool = False) -> Version:
         """Register a schema under a subject, and return its version there.
+
+        With `force` it need not be compatible.
 
         Raises:
             RegistryError: the schema is not valid or not compatible, or the mode forbids it.
@@ -117,25 +123,25 @@ class Registry:
             raise errors.invalid_subject(subject)
         config = self.config_in_scope(subject)
         latest = self.state.version(subject, LATEST)
-        if not new.text.strip() and latest is not None:  # Only the metadata is new.
+        if not new.text.strip() and latest is not None:  # Only the metadata or the rule set is new.
             content = latest.content
             new = replace(new, kind=content.kind, text=content.text, references=content.references)
         draft = self._draft(subject, new, normalize=normalize, is_new=True)
-        sets_metadata = config.get("defaultMetadata") or config.get("overrideMetadata")
-        version = None if sets_metadata else self._find(subject, draft, only_latest=new.version == LATEST)
+        is_completed = any(config.get(name) for name in _ADDED)
+        version = None if is_completed else self._find(subject, draft, only_latest=new.version == LATEST)
         if version is not None and _is_meant(new, version):
             return version
         self._check_can_register(subject, new)
         number = self._next_version(subject)
-        if self.mode_in_scope(subject) != "IMPORT":
-            draft = self._with_metadata(subject, draft, config, number, sets_number=new.version != 0)
+        if self.mode_in_scope(subject) not in _TAKES_IDS:
+            draft = self._complete(subject, draft, config, number, sets_number=new.version != 0)
             version = None if new.version else self._find(subject, draft)
             if version is not None:
                 return version
             if new.version > 0 and new.version != number:
                 raise errors.RegistryError(errors.INVALID_SCHEMA, "Version is not one more than previous version")
             reasons = formats.compare(draft, self.state.versions(subject), config, self.parsed)
-            if reasons:
+            if reasons and not force:
                 details = f'for subject "{subject}", details: [{", ".join(reasons)}]'
                 raise errors.RegistryError(
                     409, f"Schema being registered is incompatible with an earlier schema {details}"
@@ -180,7 +186,7 @@ class Registry:
         mode, place = self.mode_in_scope(subject), _place(subject)
         if mode in _READ_ONLY:
             raise errors.not_permitted(f"{place} is in read-only mode")
-        if new.id is not None and mode != "IMPORT":
+        if new.id is not None and mode not in _TAKES_IDS:
             raise errors.not_permitted(f"{place} is not in import mode")
         if new.id is None and mode != "READWRITE":
             raise errors.not_permitted(f"{place} is not in read-write mode")
@@ -201,7 +207,7 @@ class Registry:
                     continue  # Another context may lack the references.
                 version = self._find(namesake, draft, with_deleted=with_deleted)
                 if version is None:
-                    completed = self._with_metadata(namesake, draft, self.config_in_scope(namesake))
+                    completed = self._complete(namesake, draft, self.config_in_scope(namesake))
                     version = self._find(namesake, completed, with_deleted=with_deleted)
                 if version is not None:
                     return version
@@ -242,7 +248,7 @@ class Registry:
             raise invalid_schema(content.kind, content.text, content.references, error) from None
 
     def _draft(self, subject: str, new: NewSchema, *, normalize: bool, is_new: bool) -> Draft:
-        """Parse a client's schema."""
+        """Parse a client's schema. It is normalized on request, but imports stay as they are."""
         config = self.config_in_scope(subject)
         references = tuple(self._pin(subject, reference) for reference in new.references)
         try:
@@ -252,10 +258,11 @@ class Registry:
         except InvalidSchemaError as error:
             raise invalid_schema(new.kind, new.text, new.references, error) from None
         text = parsed.canonical
-        if normalize or config.get("normalize") is True:
+        is_normalized = normalize or config.get("normalize") is True
+        if is_normalized and self.mode_in_scope(subject) not in _TAKES_IDS:
             text = parsed.normalized
             references = tuple(sorted(dict.fromkeys(references), key=lambda item: (item.subject, item.version)))
-        return Draft(parsed, records.make_content(new.kind, text, references, new.metadata))
+        return Draft(parsed, records.make_content(new.kind, text, references, new.metadata, new.rule_set))
 
     def _pin(self, parent: str, reference: Reference) -> Reference:
         """Return a reference to the latest version as one to its number."""
@@ -284,22 +291,26 @@ class Registry:
                     return version
         return None
 
-    def _with_metadata(
+    def _complete(
         self, subject: str, draft: Draft, config: Config, number: int = 0, *, sets_number: bool = False
     ) -> Draft:
-        """Return a draft with the metadata that configuration and the latest version add.
+        """Return a draft with the metadata and rules that configuration and the latest version add.
 
         The metadata has the number of a new version if the client gives one, or if it has one already.
         """
         latest = self.state.version(subject, LATEST)
         content = draft.content
-        own = latest.content.metadata if content.metadata is None and latest is not None else content.metadata
-        metadata = records.merge_metadata(
-            records.merge_metadata(config.get("defaultMetadata"), own), config.get("overrideMetadata")
-        )
+        before = content if latest is None else latest.content
+        metadata = before.metadata if content.metadata is None else content.metadata
+        metadata = records.merge_metadata(config.get("defaultMetadata"), metadata)
+        metadata = records.merge_metadata(metadata, config.get("overrideMetadata"))
+        rule_set = before.rule_set if content.rule_set is None else content.rule_set
+        rule_set = records.merge_rule_sets(config.get("defaultRuleSet"), rule_set)
+        rule_set = records.merge_rule_sets(rule_set, config.get("overrideRuleSet"))
         if number and (sets_number or records.CONFLUENT_VERSION in (metadata or {}).get("properties", {})):
             metadata = records.merge_metadata(metadata, {"properties": {records.CONFLUENT_VERSION: str(number)}})
-        return replace(draft, content=records.make_content(content.kind, content.text, content.references, metadata))
+        content = records.make_content(content.kind, content.text, content.references, metadata, rule_set)
+        return replace(draft, content=content)
 
     # Deletions
 

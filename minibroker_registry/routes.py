@@ -14,6 +14,7 @@ from minibroker_registry.schema import InvalidSchemaError
 from minibroker_registry.state import State
 
 _MAX_INTEGER: Final = 2**31 - 1
+_RULE_NAME: Final = re.compile(r"[^\W\d][\w-]{0,255}")
 T = TypeVar("T")
 
 
@@ -146,11 +147,12 @@ class Request:
             id_, version = (records.check_integer(fields.get(name) or 0) for name in ("id", "version"))
             references = records.read_references(fields.get("references") or ())
             metadata = None if fields.get("metadata") is None else records.sort_metadata(fields["metadata"])
+            rule_set = None if fields.get("ruleSet") is None else _check_rule_set(fields["ruleSet"])
         except (TypeError, ValueError, AttributeError) as error:
             message = f"the body is not a schema with its references and metadata: {error}"
             raise errors.RegistryError(400, message) from None
         is_given = fields.get("id") is not None and id_ >= 0
-        return NewSchema(kind, text, references, metadata, id_ if is_given else None, version)
+        return NewSchema(kind, text, references, metadata, rule_set, id_ if is_given else None, version)
 
     def content(self, version: Version) -> dict[str, Any]:
         """Return the fields of a schema in the requested format."""
@@ -168,6 +170,8 @@ class Request:
                     reference["subject"] = subjects.qualify(reference["subject"], version.subject)
         if content.metadata is not None:
             view["metadata"] = content.metadata
+        if content.rule_set is not None:
+            view["ruleSet"] = content.rule_set
         extra = {"guid": content.guid, "ts": version.timestamp, "deleted": version.is_deleted}
         return {**view, "schema": text, **(extra if self.is_lenient else {})}
 
@@ -184,8 +188,9 @@ class RawText(str):
 
 
 def _register(request: Request) -> object:
-    version = request.registry.register(request.subject, request.new_schema(), normalize=request.flag("normalize"))
-    if version.content.metadata is not None:  # Configuration and earlier versions may have added some.
+    options = {name: request.flag(name) for name in ("normalize", "force")}
+    version = request.registry.register(request.subject, request.new_schema(), **options)
+    if version.content.metadata or version.content.rule_set:  # Configuration and earlier versions may have added some.
         return request.view(version)
     # Clients believe that the registry has changed a schema if the answer has its text. The one for Python also expects
     # a descriptor in place of a Protobuf schema's text.
@@ -233,12 +238,19 @@ def _find_by_metadata(request: Request) -> object:
 
 
 def _list_schemas(request: Request) -> object:
+    prefix, rule_type = request.text("subjectPrefix"), request.text("ruleType")
     with_deleted, only_latest = request.flag("deleted"), request.flag("latestOnly")
-    views: list[Version] = []
-    for subject in request.state.subjects(request.text("subjectPrefix"), with_deleted=with_deleted):
+    aliases = request.state.aliases(prefix) if request.flag("aliases") else {}
+    found: list[Version] = []
+    for subject in sorted({*request.state.subjects(prefix, with_deleted=with_deleted), *aliases}):
         versions = request.state.versions(subject, with_deleted=with_deleted)
-        views += versions[-1:] if only_latest else versions
-    return [request.view(version) for version in request.page(views)]
+        found += versions[-1:] if only_latest else versions
+    if rule_type:
+        found = [version for version in found if rule_type in records.rule_types(version.content.rule_set)]
+    return [
+        {**request.view(version), **({"aliases": aliases[version.subject]} if version.subject in aliases else {})}
+        for version in request.page(found)
+    ]
 
 
 def _get_by_id(request: Request) -> object:
@@ -312,6 +324,31 @@ def _to_boolean(value: object) -> bool:
     return value != "false" and bool(value)
 
 
+def _check_rule_set(value: Mapping[str, Any]) -> records.RuleSet:
+    """Return a rule set that clients can apply.
+
+    Raises:
+        RegistryError: a rule lacks a name or type, has the name of another one, or a mode that is not allowed there.
+    """
+    rule_set = records.read_rule_set(value)
+    names = set[str]()
+    for phase, modes in records.RULE_MODES.items():
+        for rule in rule_set.get(phase, ()):
+            name, actions = rule.get("name", ""), rule.get("onSuccess", "") + rule.get("onFailure", "")
+            flaws = {
+                "it must be a letter or _, and then letters, digits, _ and -": not _RULE_NAME.fullmatch(name),
+                "another rule has this name": name in names,
+                "the type is missing": "type" not in rule,
+                f"the mode in {phase} must be one of {', '.join(modes)}": rule["mode"] not in modes,
+                "its mode takes one action, not two": "," in actions and rule["mode"] not in {"WRITEREAD", "UPDOWN"},
+            }
+            names.add(name)
+            if any(flaws.values()):
+                flaw = next(flaw for flaw in flaws if flaws[flaw])
+                raise errors.RegistryError(42210, f"Invalid rule {name!r}: {flaw}")
+    return rule_set
+
+
 def _to_upper(value: object) -> str:
     return records.check_text(value).upper()
 
@@ -331,6 +368,8 @@ _SETTINGS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
     "compatibilityGroup": ("compatibilityGroup", records.check_text),
     "defaultMetadata": ("defaultMetadata", records.sort_metadata),
     "overrideMetadata": ("overrideMetadata", records.sort_metadata),
+    "defaultRuleSet": ("defaultRuleSet", _check_rule_set),
+    "overrideRuleSet": ("overrideRuleSet", _check_rule_set),
 }
 """The settings by their names in records: the names in PUT /config, and functions that check and convert values."""
 
@@ -348,6 +387,8 @@ def _put_mode(request: Request) -> object:
     mode = None if sent is None else str(sent).upper()
     if mode is not None and mode not in MODES:
         raise errors.RegistryError(42204, "Invalid mode. Valid values are READWRITE, READONLY, IMPORT and FORWARD.")
+    if mode == "FORWARD" and request.subject != subjects.GLOBAL:
+        raise errors.RegistryError(42204, "Forward mode only supported on global level")
     request.registry.set_mode(request.subject, mode, force=request.flag("force"))
     return {"mode": sent}
 

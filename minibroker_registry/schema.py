@@ -79,6 +79,10 @@ class Parsed(ABC):
         """Return the name by which RecordNameStrategy finds the subject of a payload, or None if there is none."""
 
     @abstractmethod
+    def field_names(self) -> set[str]:
+        """Return the names of the fields of the outermost type, or of all outermost messages."""
+
+    @abstractmethod
     def incompatibilities(self, writer: "Parsed", *, lenient: bool = False) -> list[str]:
         """Return why a reader with this schema cannot read data of `writer`, which has the same format.
 

@@ -104,6 +104,15 @@ class State:
         alias = self.configs.get(subjects.normalize(subject), {}).get("alias")
         return subjects.qualify(alias, subject) if alias else subject
 
+    def aliases(self, prefix: str) -> dict[str, list[str]]:
+        """Return the subjects that match a prefix and have the setting `alias`, by the subjects that it names."""
+        found: dict[str, list[str]] = {}
+        for subject in sorted(self.configs):
+            target = self.target_of(subject)
+            if target != subject and subjects.matches(subject, prefix):
+                found.setdefault(target, []).append(subject)
+        return found
+
     def versions_of_id(self, context: str, id_: int) -> list[Version]:
         """Return all versions with an id, softly deleted ones included, by subject and version."""
         return [version for _, version in sorted(self._context(context).versions.get(id_, {}).items())]

@@ -1,12 +1,10 @@
 """Configuration, modes and contexts."""
 
-import json
-
 import pytest
 
 from minibroker import Broker
 from tests.registry.rest import Rest
-from tests.registry.schemas import ID, INCOMPATIBLE, NOTE, V1, V2, record
+from tests.registry.schemas import INCOMPATIBLE, V1, V2, record
 
 
 def test_the_level_of_a_subject_overrides_that_of_the_registry(rest: Rest) -> None:
@@ -140,21 +138,12 @@ def test_invalid_defaults_are_taken_if_new_schemas_are_not_validated(rest: Rest)
     assert rest.get(f"/schemas/ids/{id_}") == schema
 
 
-def test_an_import_is_normalized_on_request(rest: Rest) -> None:
-    rest.put("/mode/s", {"mode": "IMPORT"})
-    text = record(ID, z=1, a=2)
-    rest.post("/subjects/s/versions", {"schema": text, "id": 5})
-    assert list(json.loads(rest.get("/schemas/ids/5")["schema"]))[-2:] == ["z", "a"]
-    rest.post("/subjects/s/versions?normalize=true", {"schema": text, "id": 6})
-    assert list(json.loads(rest.get("/schemas/ids/6")["schema"]))[-2:] == ["a", "z"]
-    rest.put("/config/s", {"normalize": True})
-    rest.post("/subjects/s/versions", {"schema": record(NOTE, z=1, a=2), "id": 7})
-    assert list(json.loads(rest.get("/schemas/ids/7")["schema"]))[-2:] == ["a", "z"]
-
-
-def test_a_schema_is_looked_up_normalized_in_mode_import(rest: Rest) -> None:
+def test_nothing_is_normalized_in_mode_import(rest: Rest) -> None:
     schema = {"schema": '{"type":"object","title":"Order"}', "schemaType": "JSON"}
-    id_ = rest.post("/subjects/s/versions?normalize=true", schema)["id"]
+    rest.put("/config/s", {"normalize": True})
+    id_ = rest.post("/subjects/s/versions", schema)["id"]
     assert rest.ask("PUT", "/mode/s?force=true", {"mode": "IMPORT"}).status == 200
-    assert rest.refusal("POST", "/subjects/s", schema) == (404, 40403)
-    assert rest.post("/subjects/s?normalize=true", schema)["id"] == id_
+    assert rest.refusal("POST", "/subjects/s?normalize=true", schema) == (404, 40403)
+    rest.post("/subjects/s/versions?normalize=true", {**schema, "id": id_ + 1})
+    assert rest.get(f"/schemas/ids/{id_ + 1}")["schema"] == schema["schema"]
+    assert rest.post("/subjects/s?normalize=true", schema)["id"] == id_ + 1
