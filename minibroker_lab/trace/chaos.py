@@ -31,6 +31,9 @@ class ProxyChaos:
         profile: A name of `minibroker_chaos.rows.PROFILES`.
         is_possible: Returns whether the proxy can apply a fault to a request.
 
+    Attributes:
+        brokers: The number of brokers in the newest metadata.
+
     Raises:
         ChaosError: There is no such profile.
     """
@@ -40,11 +43,14 @@ class ProxyChaos:
         rows = [row for row in rows_of(profile) if isinstance(row.act, FaultAct) and row.name not in _OF_LOGS]
         self._decider = Decider(rows, SeededSchedule(seed, rows), lambda _: None)
         self._is_possible = is_possible
+        self.brokers = 1
 
     def advise(self, context: RequestContext, request: Any, opened_after: int, number: int) -> Fault | None:
         """Return the fault that hits a request, or None."""
 
         def perform(row: Row, occasion: Occasion, step: Step) -> Fault | bool:
+            if row.brokers > self.brokers:
+                return False
             # Faults of single requests ask for nothing but the points, so the decider stands for the engine.
             chaos = cast("Any", self._decider)
             situation = Situation(chaos, occasion, request, cast("Any", None), context.client_id, step)

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+from minibroker.server.faults.effects import corrupt_frame
 from minibroker.server.faults.fault import FaultError, RequestContext
 from minibroker.server.faults.installed import InstalledFaults, MatchedFault, combine
 from minibroker.server.requests.declarations import Target
@@ -42,8 +43,8 @@ if TYPE_CHECKING:
 _BODY: Final = 8
 _INT32: Final = struct.Struct(">i")
 _HEAD: Final = struct.Struct(">ii")
-_ONLY_IN_A_BROKER: Final = ("node", "stale_metadata", "fetch_bytes", "corrupt")
-"""Fields whose effect takes what only a broker knows or has."""
+_MAX_VIEWS: Final = 1000
+"""The number of different Metadata requests whose earlier responses are kept."""
 MAX_LATE_S: Final = 30.0
 """How long a late request waits for others."""
 
@@ -114,10 +115,13 @@ class ProxyFaults:
         self.topics = KnownTopics()
         self._late: list[_Late] = []
         for fault in faults:
-            name = next((name for name in _ONLY_IN_A_BROKER if getattr(fault, name) is not None), None)
+            name = _field_of_broker(fault)
             if name is not None:
-                raise FaultError(f"{name}: a proxy cannot do this; it can delay, throttle, lose, close, cut and refuse")
+                raise FaultError(f"{name}: a proxy cannot do this, since it knows neither brokers nor records")
             self.installed.add(fault)
+        depth = max((fault.stale_metadata or 0 for fault in self.installed), default=0)
+        self._views: dict[tuple[int, str], deque[bytes]] = {}
+        self._depth = depth + 1
 
     def read(self, frame: bytes) -> _Request | None:
         """Decode a request, or return None if its API or version is unknown, or if it is a SASL token."""
@@ -151,6 +155,26 @@ class ProxyFaults:
             for hitting in matched.all:
                 hitting.fired += 1
         return matched
+
+    def learn(self, request: _Request, frame: bytes, forwarded: bytes | bytearray) -> None:
+        """Learn the ids of topics and the number of brokers from Metadata, and keep the response for later."""
+        with suppress(DecodeError):  # The response passes as it is.
+            response, _ = decode(request.endpoint.response, memoryview(frame), request.version, request.body)
+            self.topics.learn(response)
+            if self.chaos is not None:
+                self.chaos.brokers = len(response.brokers)
+        views = self._views.setdefault((request.version, repr(request.message)), deque(maxlen=self._depth))
+        view = bytes(forwarded[_BODY:])
+        if not views or views[-1] != view:
+            views.append(view)
+        if len(self._views) > _MAX_VIEWS:
+            del self._views[next(iter(self._views))]
+
+    def age(self, request: _Request, changes: int) -> bytearray:
+        """Return the response to Metadata as it was this many changes ago, or the oldest one that is kept."""
+        views = self._views[request.version, repr(request.message)]
+        view = views[max(0, len(views) - 1 - changes)]
+        return bytearray(_HEAD.pack(len(view) + _BODY - PREFIX, request.correlation_id) + view)
 
     def add_late(self, count: int, request: _Request, forward: Callable[[], object]) -> None:
         """Forward a request once `count` others with one of its targets are answered, or any others if it has none.
@@ -206,7 +230,8 @@ class FaultyConnection:
                 self._client.write(forwarded)
             else:
                 slot.response = forwarded
-                self._learn(slot.request, frame)
+                if slot.request is not None and slot.request.endpoint.route.key is ApiKey.METADATA:
+                    self._faults.learn(slot.request, frame, forwarded)
                 self._faults.count(slot.late)
         self._flush()
 
@@ -263,13 +288,6 @@ class FaultyConnection:
                 return slot
         return waiting[0] if waiting and waiting[0].request is None else None
 
-    def _learn(self, request: _Request | None, frame: bytes) -> None:
-        """Learn the ids of topics from Metadata."""
-        if request is not None and request.endpoint.route.key is ApiKey.METADATA:
-            with suppress(DecodeError):  # The response passes as it is.
-                response, _ = decode(request.endpoint.response, memoryview(frame), request.version, request.body)
-                self._faults.topics.learn(response)
-
     def _flush(self) -> None:
         """Send the responses whose turn has come. A late one blocks those after it."""
         while self._slots and self._slots[0].response is not None and not self._waits and not self._is_black_hole:
@@ -294,8 +312,13 @@ class FaultyConnection:
         fault = effect.fault
         if fault is not None and fault.applied:
             response = _refuse(request, fault)
+        if fault is not None and fault.stale_metadata is not None:
+            response = self._faults.age(request, fault.stale_metadata)
         if effect.throttle_ms:
             response = _throttle(request, response, effect.throttle_ms)
+        if fault is not None and fault.corrupt is not None:
+            response = bytearray(response)
+            corrupt_frame(response, fault)
         if fault is not None and fault.truncate is not None:
             response = response[: fault.truncate]
         if fault is None or "after" not in {fault.drop, fault.disconnect}:
@@ -307,12 +330,19 @@ class FaultyConnection:
             asyncio.get_running_loop().call_later(effect.throttle_ms / 1000, self._client.release, "throttled")
 
 
+def _field_of_broker(fault: Fault) -> str | None:
+    """Return the name of a field whose effect takes what only a broker knows or has, or None."""
+    if fault.corrupt == "records":
+        return "corrupt"
+    return next((name for name in ("node", "fetch_bytes") if getattr(fault, name) is not None), None)
+
+
 def _is_possible(fault: Fault, context: RequestContext) -> bool:
     """Return whether a proxy can do this to a request.
 
     An error in place of Metadata would leave out the brokers, and one for some partitions would refuse others, too.
     """
-    if any(getattr(fault, name) is not None for name in _ONLY_IN_A_BROKER):
+    if _field_of_broker(fault) is not None:
         return False
     return fault.error is None or (context.api != "Metadata" and all(map(fault.applies_to, context.targets)))
 

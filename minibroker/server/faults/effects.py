@@ -138,12 +138,7 @@ class DelayedByFault(DelayedResponse):
         if fault.corrupt == "records" and not _corrupt_records(fault, response):
             fault.remove_hit(self._answer.entry)
         data = self._encode_frame(response)
-        if fault.corrupt == "length":
-            data[:_CORRELATION_ID_AT] = b"\xff\xff\xff\xff"
-        elif fault.corrupt == "correlation_id":
-            _invert(data, _CORRELATION_ID_AT, _BODY_AT)
-        elif fault.corrupt == "body":
-            _invert(data, _BODY_AT, len(data))
+        corrupt_frame(data, fault)
         self._send(data)
 
 
@@ -175,6 +170,16 @@ def ignore_response(response: Any) -> None:
     """Take a response, perhaps a delayed one, that nobody waits for."""
     if isinstance(response, DelayedResponse):
         response.deliver = ignore_response
+
+
+def corrupt_frame(data: bytearray, fault: Fault) -> None:
+    """Corrupt a response frame as a fault says, except for its records."""
+    if fault.corrupt == "length":
+        data[:_CORRELATION_ID_AT] = b"\xff\xff\xff\xff"
+    elif fault.corrupt == "correlation_id":
+        _invert(data, _CORRELATION_ID_AT, _BODY_AT)
+    elif fault.corrupt == "body":
+        _invert(data, _BODY_AT, len(data))
 
 
 def _invert(data: bytearray, start: int, end: int) -> None:

@@ -15,14 +15,16 @@ from confluent_kafka import Producer
 from minibroker import Broker
 from minibroker.cli.main import main
 from minibroker.clock import ManualClock
-from minibroker.server.faults.fault import Fault
+from minibroker.server.faults.fault import Corruption, Fault
+from minibroker_chaos.rows import find_row
 from minibroker_chaos.steps import VERSION
 from minibroker_lab.trace.faults import FaultyConnection, ProxyFaults
 from minibroker_lab.trace.lines import LineWriter
 from minibroker_lab.trace.proxy import Proxy
 from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.codec import encode
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
-from minibroker_protocol.messages.metadata import MetadataRequest
+from minibroker_protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 from tests.broker.harness import batch, frame_of, produce_request
 from tests.broker.socket_client import SocketClient, address_of, framed
 from tests.clients.trace_process import TraceProcess
@@ -200,18 +202,25 @@ class _ChaosProcess(TraceProcess):
     harmless = re.compile(r"chaos \d+: |request \d+: |not exercised")
 
 
+@pytest.fixture
+def three_brokers() -> Iterator[Broker]:
+    with Broker(brokers=3, topics=["t"], config={"log.retention.ms": "-1"}) as broker:
+        yield broker
+
+
 @pytest.mark.torture
-def test_an_idempotent_producer_gets_over_chaos_in_the_proxy(behind: Broker, tmp_path: Path) -> None:
+def test_an_idempotent_producer_gets_over_chaos_in_the_proxy(three_brokers: Broker, tmp_path: Path) -> None:
     reports: list[str] = []
     for seed in range(1, 6):
-        behind.reset()
-        with _ChaosProcess(behind.bootstrap_servers, tmp_path, ["--chaos", f"{seed}:failovers"]) as proxy:
+        three_brokers.reset()
+        address, *_ = three_brokers.bootstrap_servers.split(",")
+        with _ChaosProcess(address, tmp_path, ["--chaos", f"{seed}:failovers"]) as proxy:
             config = {"bootstrap.servers": proxy.bootstrap, "enable.idempotence": True, "log_level": 0}
             producer = Producer({**config, "client.id": "app", "reconnect.backoff.max.ms": 100, "linger.ms": 0})
             for number in range(20):
                 producer.produce("t", str(number))
                 assert producer.flush(PATIENCE_S) == 0
-        assert values(behind) == [str(number).encode() for number in range(20)]
+        assert values(three_brokers) == [str(number).encode() for number in range(20)]
         reports.append(proxy.stderr.read_text())
         assert reports[-1].startswith(f"chaos {VERSION}: seed {seed}, profile failovers, in the proxy\n")
     steps = re.findall(r"^request \d+: (\S+).* at .* by app.*; the client (.*)$", "".join(reports), re.MULTILINE)
@@ -248,6 +257,57 @@ def test_bytes_change_only_where_a_fault_says_so(behind: Broker, tmp_path: Path)
         versions = client.ask(ApiVersionsRequest(), 2)
         assert versions.throttle_time_ms == 8
         assert versions.api_keys == direct.ask(ApiVersionsRequest(), 2).api_keys
+
+
+def test_metadata_is_shown_as_it_was_some_changes_ago(behind: Broker, tmp_path: Path) -> None:
+    behind.reset()
+    stale = [{"api": "Metadata", "stale_metadata": changes, "nth": nth} for changes, nth in ((1, 4), (9, 5))]
+    with trace(behind, tmp_path, *stale) as proxy, SocketClient(address_of(proxy.bootstrap)) as client:
+        seen: list[list[str | None]] = []
+        for topic in ("a", "b", None, None, None, None):
+            seen.append(sorted(topic.name or "" for topic in client.ask(MetadataRequest(topics=None), 12).topics))
+            if topic is not None:
+                behind.create_topic(topic)
+    assert seen == [["t"], ["a", "t"], ["a", "b", "t"], ["a", "t"], ["t"], ["a", "b", "t"]]
+
+
+@pytest.mark.parametrize("corrupt", ["body", "correlation_id", "length"])
+def test_a_response_is_corrupted_as_in_a_broker(behind: Broker, tmp_path: Path, corrupt: Corruption) -> None:
+    answers: list[bytes] = []
+    with trace(behind, tmp_path, {"api": "ApiVersions", "corrupt": corrupt}) as proxy:
+        with SocketClient(address_of(behind.bootstrap_servers)) as client:
+            client.send(ApiVersionsRequest(), 2)
+            answers.append(client.receive_bytes(99))
+        with behind.fault(api="ApiVersions", corrupt=corrupt):
+            for address in (behind.bootstrap_servers, proxy.bootstrap):
+                with SocketClient(address_of(address)) as client:
+                    client.send(ApiVersionsRequest(), 2)
+                    answers.append(client.receive_bytes(99))
+                behind.faults.clear()
+    plain, expected, changed = answers
+    assert plain != expected == changed
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_what_takes_two_brokers_happens_only_before_two(count: int) -> None:
+    brokers = [MetadataResponseBroker(node_id=node, host="h", port=9092, rack=None) for node in range(count)]
+    response = MetadataResponse(brokers=brokers, cluster_id=None, controller_id=0, topics=[])
+    metadata = bytearray(8)
+    encode(response, 8, metadata, [])
+    names: set[str] = set()
+    for seed in range(20):
+        faults = ProxyFaults(chaos=(seed, "failovers"))
+        assert faults.chaos is not None
+        asked = faults.read(framed(frame_of(MetadataRequest(topics=[]), 8)))
+        assert asked is not None
+        faults.learn(asked, bytes(metadata), metadata)
+        for number in range(30):
+            frame = framed(frame_of(produce_request(batch(str(number).encode())), PRODUCE))
+            request = faults.read(frame)
+            assert request is not None
+            faults.match(frame, request, 0)
+        names.update(re.findall(r"^request \d+: ([a-z-]+)", "\n".join(faults.chaos.report()), re.MULTILINE))
+    assert any(find_row(name).brokers > 1 for name in names) == (count > 1), names
 
 
 def test_what_a_proxy_cannot_do_and_another_machine_are_refused(
