@@ -60,6 +60,7 @@ class Chaos:
         violations: What the broker did wrong by the time of the last `settle`. It voids the run.
         points: The names of the run's points.
         outlived: The client ids of connections that are older than the run.
+        is_replaced: Whether another chaos has taken its place for a while.
 
     Raises:
         ChaosError: An argument is invalid, or there is neither a seed nor steps.
@@ -83,6 +84,8 @@ class Chaos:
         self.seed = seed
         self.profile = profile
         self._given = steps
+        self._outer: Chaos | None = None
+        self._is_running = self.is_replaced = False
         rows = ROWS if steps is not None else rows_of(profile, only, without)
         self._brokers = len(services.core.cluster.nodes)
         self._rows = [row for row in rows if row.act is not None and row.brokers <= self._brokers]
@@ -107,16 +110,25 @@ class Chaos:
         self.outlived: set[str] = set()
 
     def start(self) -> None:
-        """Begin to misbehave, and to keep what the broker is judged by.
-
-        Raises:
-            ChaosError: The broker is under chaos already.
-        """
-        if self._services.chaos is not None:
-            raise ChaosError("this broker is under chaos already")
+        """Begin to misbehave, and to keep what the broker is judged by. A chaos that is running is paused."""
         facts_of(self._services)
-        self._services.chaos = self
+        self._outer = self._services.chaos
+        if self._outer is not None:
+            self._outer.pause()
+        self._is_running = True
         self._decider.is_quiet = False
+        self.resume()
+
+    def pause(self) -> None:
+        """End all that is held, for another chaos that takes the place of this one."""
+        was_quiet = self._decider.is_quiet
+        self._end_all()
+        self._decider.is_quiet = was_quiet
+        self.is_replaced = True
+
+    def resume(self) -> None:
+        """Be the chaos of the broker."""
+        self._services.chaos = self
         faults_of(self._services).advisor = self._advise
 
     def restart(self) -> None:
@@ -124,6 +136,8 @@ class Chaos:
         self._end_all()
         self._begin()
         self._decider.is_quiet = False
+        if self._outer is not None:
+            self._outer.restart()
 
     def settle(self) -> None:
         """End all that is held, apply late requests, and stop misbehaving: the quiet phase.
@@ -140,12 +154,17 @@ class Chaos:
         faults_of(self._services).settle()
 
     def stop(self) -> None:
-        """Settle, and leave the broker as it was."""
+        """Settle, and leave the broker as it was. Chaos that began later and is still running ends, too."""
+        while self._is_running and self._services.chaos is not self:
+            self._services.chaos.stop()
         try:
             self.settle()
         finally:
-            faults_of(self._services).advisor = None
-            self._services.chaos = None
+            if self._is_running:
+                self._is_running = False
+                self._services.chaos = faults_of(self._services).advisor = None
+                if self._outer is not None:
+                    self._outer.resume()
 
     @property
     def is_felt(self) -> bool:

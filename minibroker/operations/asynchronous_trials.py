@@ -85,7 +85,7 @@ class AsyncChaos(Handle):
         """Begin to misbehave, as a `with` block does. With `replace`, end the chaos that is running first.
 
         Raises:
-            ChaosError: The arguments are invalid, or the broker is under chaos already.
+            ChaosError: The arguments are invalid.
         """
         chaos = engine.Chaos(self._services, self._seed, steps=self._given, **self._choices)
         if replace and self._services.chaos is not None:

@@ -171,8 +171,9 @@ class Run:
         except ChaosError as error:
             pytest.fail(str(error), pytrace=False)
         self.chaos = chaos = cast("Chaos", broker.services.chaos)
+        services = broker.services
         yield
-        if not broker.is_running or broker.services.chaos is not chaos:
+        if not broker.is_running or broker.services is not services:
             return  # The test has stopped its broker, and thereby the chaos.
         handle.__exit__()
         if chaos.violations:
@@ -244,6 +245,7 @@ class _TestRuns:
             counts["felt"] += chaos.is_felt
             counts["cluster"] = chaos.cluster
             counts["missed"] = chaos.met[2]
+            counts["replaced"] = chaos.is_replaced
 
     def _end(self, reports: list[pytest.TestReport], run: Run, number: int) -> None:
         """Describe a failed run, after others that shrink it and that show the test without chaos."""
@@ -256,13 +258,14 @@ class _TestRuns:
                 lines += [*self._describe_repetition(run, []), *self._shrink(run, reports)]
             else:
                 lines += self._describe_repetition(run, run.steps)
-                if not run.steps and run.problem is None:
-                    lines.append("nothing had gone wrong in this run: the test fails by itself now and then")
-                elif len(run.steps) > 1:
+                if len(run.steps) > 1:
                     lines.append("find the steps that matter: add --kafka-chaos-shrink")
         alone = self._run_once(Run(), is_last=True)
         if failed is not None and lines:
-            outcome = "passes" if _failure_of(alone) is None else "fails, too"
+            passes = _failure_of(alone) is None
+            outcome = "passes" if passes else "fails, too"
+            if passes and run.chaos is not None and not (run.steps or run.problem or run.chaos.is_replaced):
+                lines.append("nothing had gone wrong in this run: the test fails by itself now and then")
             lines.insert(0, f"run {number} of {self._plan.runs}; without chaos the test {outcome}")
             failed.sections.append(("kafka chaos", "\n".join(lines)))
 
@@ -378,7 +381,8 @@ def summarize(tests: dict[str, dict[str, Any]], *, is_verbose: bool) -> list[str
         if counts.get("missed"):
             lines.append(f"{test}: {counts['missed']} stored steps did not happen; the test has changed since")
         elif not counts["failed"] and not counts["felt"]:
-            lines.append(f"{test}: not exercised, no client reacted in {counts['runs']} runs")
+            why = "its own chaos takes the place of theirs" if counts.get("replaced") else "no client reacted"
+            lines.append(f"{test}: not exercised, {why} in {counts['runs']} runs")
         elif is_verbose:
             lines.append(f"{test}: clients reacted in {counts['felt']} of {counts['runs']} runs")
     return lines
