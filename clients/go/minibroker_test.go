@@ -305,7 +305,7 @@ func TestFaultsAndJournal(t *testing.T) {
 		{API: "Heartbeat", BlackHole: true},
 		{API: "Heartbeat", Truncate: Ptr(0)},
 		{API: "Fetch", Corrupt: "records"},
-		{API: "Metadata", StaleMetadata: 1, ThrottleMs: 5},
+		{API: "Metadata", StaleMetadata: 1, JitterMs: 1, ThrottleMs: 5, BytesPerSecond: 1e6, SliceBytes: 1000},
 	} {
 		must(broker.AddFault(ctx, fault))(t)
 	}

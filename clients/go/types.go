@@ -211,18 +211,21 @@ type Fault struct {
 	Probability     float64 `json:"probability,omitempty"`
 	Seed            *int    `json:"seed,omitempty"`
 	// Error is the name or the number of an error.
-	Error         any     `json:"error,omitempty"`
-	Applied       bool    `json:"applied,omitempty"`
-	Drop          string  `json:"drop,omitempty"`
-	Disconnect    string  `json:"disconnect,omitempty"`
-	Late          int     `json:"late,omitempty"`
-	BlackHole     bool    `json:"black_hole,omitempty"`
-	Truncate      *int    `json:"truncate,omitempty"`
-	Corrupt       string  `json:"corrupt,omitempty"`
-	StaleMetadata int     `json:"stale_metadata,omitempty"`
-	FetchBytes    *int    `json:"fetch_bytes,omitempty"`
-	DelayMs       float64 `json:"delay_ms,omitempty"`
-	ThrottleMs    int     `json:"throttle_ms,omitempty"`
+	Error          any     `json:"error,omitempty"`
+	Applied        bool    `json:"applied,omitempty"`
+	Drop           string  `json:"drop,omitempty"`
+	Disconnect     string  `json:"disconnect,omitempty"`
+	Late           int     `json:"late,omitempty"`
+	BlackHole      bool    `json:"black_hole,omitempty"`
+	Truncate       *int    `json:"truncate,omitempty"`
+	Corrupt        string  `json:"corrupt,omitempty"`
+	StaleMetadata  int     `json:"stale_metadata,omitempty"`
+	FetchBytes     *int    `json:"fetch_bytes,omitempty"`
+	DelayMs        float64 `json:"delay_ms,omitempty"`
+	JitterMs       float64 `json:"jitter_ms,omitempty"`
+	ThrottleMs     int     `json:"throttle_ms,omitempty"`
+	BytesPerSecond int     `json:"bytes_per_second,omitempty"`
+	SliceBytes     int     `json:"slice_bytes,omitempty"`
 }
 
 // FaultHits is a fault and the newest 1000 requests that it has hit.

@@ -229,7 +229,10 @@ export interface Fault {
   stale_metadata?: number;
   fetch_bytes?: number;
   delay_ms?: number;
+  jitter_ms?: number;
   throttle_ms?: number;
+  bytes_per_second?: number;
+  slice_bytes?: number;
 }
 
 export interface FaultHits extends InstalledFault {

@@ -321,11 +321,30 @@ class FaultyConnection:
             corrupt_frame(response, fault)
         if fault is not None and fault.truncate is not None:
             response = response[: fault.truncate]
+        if effect.is_paced:
+            self._waits = True
+            self._write_pieces(effect.pieces(response), effect)
+            return
         if fault is None or "after" not in {fault.drop, fault.disconnect}:
             self._client.write(response)
         if fault is not None and (fault.disconnect or fault.truncate is not None):
             self._client.end()
-        elif effect.throttle_ms:
+        else:
+            self._throttle(effect)
+
+    def _write_pieces(self, pieces: Iterator[tuple[bytes | bytearray, float]], effect: MatchedFault) -> None:
+        """Write a response in pieces. The responses after it wait."""
+        piece, pause_ms = next(pieces, (None, 0))
+        if piece is None or self._client.is_closing:
+            self._throttle(effect)
+            self._resume()
+        else:
+            self._client.write(piece)
+            asyncio.get_running_loop().call_later(pause_ms / 1000, self._write_pieces, pieces, effect)
+
+    def _throttle(self, effect: MatchedFault) -> None:
+        """Read nothing from the client for the throttle time."""
+        if effect.throttle_ms:
             self._client.hold("throttled")
             asyncio.get_running_loop().call_later(effect.throttle_ms / 1000, self._client.release, "throttled")
 

@@ -237,7 +237,7 @@ test("faults and the journal", async () => {
     { api: "Heartbeat", black_hole: true },
     { api: "Heartbeat", truncate: 0 },
     { api: "Fetch", corrupt: "records" },
-    { api: "Metadata", stale_metadata: 1, throttle_ms: 5 },
+    { api: "Metadata", stale_metadata: 1, jitter_ms: 1, throttle_ms: 5, bytes_per_second: 1e6, slice_bytes: 1000 },
   ];
   for (const fault of faults) await control.addFault(fault);
   assert.deepEqual((await control.listFaults()).map(({ fault }) => fault.partition ?? fault.seed), [0, 0, ...Array(8)]);

@@ -318,5 +318,11 @@ pub struct Fault {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub throttle_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_per_second: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slice_bytes: Option<u64>,
 }

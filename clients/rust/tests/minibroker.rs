@@ -373,11 +373,11 @@ fn faults_and_journal() {
         Fault { transactional_id: some("t"), disconnect: some("after"), ..of("EndTxn") },
         Fault { late: Some(2), ..of("OffsetCommit") },
         Fault { error: Some(json!(20)), applied: Some(true), ..of("Produce") },
-        Fault { fetch_bytes: Some(0), ..of("Fetch") },
+        Fault { fetch_bytes: Some(0), jitter_ms: Some(1.0), bytes_per_second: Some(1000), ..of("Fetch") },
         Fault { black_hole: Some(true), ..of("Heartbeat") },
         Fault { truncate: Some(0), ..of("Heartbeat") },
         Fault { corrupt: some("records"), ..of("Fetch") },
-        Fault { stale_metadata: Some(1), throttle_ms: Some(5), ..of("Metadata") },
+        Fault { stale_metadata: Some(1), throttle_ms: Some(5), slice_bytes: Some(1000), ..of("Metadata") },
     ];
     for fault in &faults {
         broker.add_fault(fault).unwrap();

@@ -12,6 +12,8 @@ from minibroker.server.requests.dispatch import UnencodableAnswerError, encode_a
 from minibroker_protocol.records.header import MAGIC_AT, MAGIC_V2
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from minibroker.clock import Timer
     from minibroker.cluster.routing.outcomes import Channel
     from minibroker.server.faults.fault import Fault
@@ -121,8 +123,17 @@ class DelayedByFault(DelayedResponse):
             self._send_corrupt(fault, response)
             channel.release()
         else:
-            self._send(self._encode_frame(response))
-            self._call_after(self._matched.throttle_ms, channel.release)
+            data = self._encode_frame(response)
+            self._answer.entry.sent(data)
+            self._send_pieces(self._matched.pieces(data) if self._matched.is_paced else iter([(data, 0)]))
+
+    def _send_pieces(self, pieces: Iterator[tuple[bytes | bytearray, float]]) -> None:
+        piece, pause_ms = next(pieces, (None, 0))
+        if piece is None:
+            self._call_after(self._matched.throttle_ms, self._channel.release)
+        else:
+            self._channel.send(bytearray(piece), [])
+            self._call_after(pause_ms, partial(self._send_pieces, pieces))
 
     def _encode_frame(self, response: Any) -> bytearray:
         """Return the whole response frame, including records read from files."""

@@ -41,7 +41,9 @@ ACTIONS: Final = (
     "stale_metadata",
     "fetch_bytes",
 )
-"""A fault has at most one of these. `delay_ms` and `throttle_ms` can be used alone or with any of them."""
+"""A fault has at most one of these. The `_MODIFIERS` can be used alone or with some of them."""
+_MODIFIERS: Final = ("delay_ms", "jitter_ms", "throttle_ms", "bytes_per_second", "slice_bytes")
+_OF_WHOLE_ANSWERS: Final = ("throttle_ms", "bytes_per_second", "slice_bytes")
 _INTEGERS: Final[dict[str, int | None]] = {
     "partition": 0,
     "node": 0,
@@ -54,10 +56,14 @@ _INTEGERS: Final[dict[str, int | None]] = {
     "stale_metadata": 1,
     "fetch_bytes": 0,
     "throttle_ms": 1,
+    "bytes_per_second": 1,
+    "slice_bytes": 1,
 }
 """The minimum of each integer field."""
 _REGISTRY: Final = "registry"
-_OF_REGISTRY: Final = frozenset({"api", "nth", "after", "times", "probability", "seed", "error", "delay_ms"})
+_OF_REGISTRY: Final = frozenset(
+    {"api", "nth", "after", "times", "probability", "seed", "error", "delay_ms", "jitter_ms"}
+)
 """The fields that have a meaning for the schema registry."""
 _MAX_INTEGER: Final = 2**31 - 1
 
@@ -112,7 +118,10 @@ class Fault:
     stale_metadata: int | None = None
     fetch_bytes: int | None = None
     delay_ms: float | None = None
+    jitter_ms: float | None = None
     throttle_ms: int | None = None
+    bytes_per_second: int | None = None
+    slice_bytes: int | None = None
 
     def __post_init__(self) -> None:
         self.hits: deque[Entry] = deque(maxlen=_MAX_HITS)
@@ -149,6 +158,7 @@ class Fault:
             _check_integer(name, getattr(self, name), minimum)
         _check_number("probability", self.probability, 1)
         _check_number("delay_ms", self.delay_ms, _MAX_INTEGER)
+        _check_number("jitter_ms", self.jitter_ms, _MAX_INTEGER)
         for name, allowed in (("drop", _WHEN), ("disconnect", _WHEN), ("corrupt", _CORRUPTIONS)):
             _check_word(name, getattr(self, name), allowed)
         for name in ("applied", "black_hole"):
@@ -158,8 +168,8 @@ class Fault:
             for name in ("after", "times"):
                 if getattr(self, name) is not None:
                     raise FaultError(f"{name}: {getattr(self, name)!r} has no meaning beside nth, which is one request")
-        if self.seed is not None and self.probability is None:
-            raise FaultError(f"seed: {self.seed!r} has no meaning without probability")
+        if self.seed is not None and self.probability is None and self.jitter_ms is None:
+            raise FaultError(f"seed: {self.seed!r} has no meaning without probability or jitter_ms")
 
     def _match_api(self, pattern: str) -> Callable[[str], bool]:
         if not self.is_for_registry:
@@ -170,8 +180,8 @@ class Fault:
         for name, value in self.to_json().items():
             if name not in _OF_REGISTRY:
                 raise FaultError(f"{name}: {value!r} has no meaning for the schema registry")
-        if self.error is None and self.delay_ms is None:
-            raise FaultError("nothing happens: give one of error, delay_ms")
+        if self.error is None and self.delay_ms is None and self.jitter_ms is None:
+            raise FaultError("nothing happens: give one of error, delay_ms, jitter_ms")
         if self.error is not None and not (isinstance(self.error, int) and self.http_status in range(400, 600)):
             raise FaultError(f"error: {self.error!r} is neither an HTTP status, such as 503, nor a code, such as 40403")
 
@@ -190,8 +200,8 @@ class Fault:
 
     def _check_actions(self) -> None:
         actions = [name for name in ACTIONS if getattr(self, name) is not None]
-        if not actions and self.delay_ms is None and self.throttle_ms is None:
-            raise FaultError(f"nothing happens: give one of {', '.join((*ACTIONS, 'delay_ms', 'throttle_ms'))}")
+        if not actions and all(getattr(self, name) is None for name in _MODIFIERS):
+            raise FaultError(f"nothing happens: give one of {', '.join((*ACTIONS, *_MODIFIERS))}")
         if len(actions) > 1:
             raise FaultError(
                 f"{actions[1]}: {getattr(self, actions[1])!r} cannot go with {actions[0]}: a fault does one thing"
@@ -203,10 +213,13 @@ class Fault:
             )
         if self.applied and self.error is None:
             raise FaultError(f"applied: {self.applied!r} has no meaning without error")
-        if self.throttle_ms is not None and actions and actions[0] not in {"error", "stale_metadata", "fetch_bytes"}:
-            raise FaultError(
-                f"throttle_ms: {self.throttle_ms!r} cannot go with {actions[0]}, which leaves no answer whole"
-            )
+        for name in (
+            _OF_WHOLE_ANSWERS if actions and actions[0] not in {"error", "stale_metadata", "fetch_bytes"} else ()
+        ):
+            if getattr(self, name) is not None:
+                raise FaultError(
+                    f"{name}: {getattr(self, name)!r} cannot go with {actions[0]}, which leaves no answer whole"
+                )
         if self.error is not None:
             try:
                 self.error = error_code(self.error)
@@ -224,7 +237,7 @@ class Fault:
 
     @property
     def action(self) -> str | None:
-        """The fault's action from `ACTIONS`, or None if it only delays or throttles."""
+        """The fault's action from `ACTIONS`, or None if it only changes when the response is sent."""
         return next((name for name in ACTIONS if getattr(self, name) is not None), None)
 
     @property
@@ -272,6 +285,10 @@ class Fault:
         if self.times is not None and self.fired >= self.times:
             return False
         return self.probability is None or self._random.random() < self.probability
+
+    def draw_delay_ms(self) -> float:
+        """Return the delay of one response."""
+        return (self.delay_ms or 0) + (self._random.uniform(0, self.jitter_ms) if self.jitter_ms else 0)
 
     def record_hit(self, entry: Entry) -> None:
         """Record a request that the fault hits."""

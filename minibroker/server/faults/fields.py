@@ -31,7 +31,7 @@ HOW_OFTEN: Final = (
     Row("after", "integer from 0", "Skips the first N matching requests."),
     Row("times", "integer from 1", "Fires at most N times."),
     Row("probability", "number, above 0 and at most 1", "The chance to fire on each matching request."),
-    Row("seed", "integer", "Makes the random choices repeatable."),
+    Row("seed", "integer", "Makes the random choices and `jitter_ms` repeatable."),
 )
 WHAT: Final = (
     Row(
@@ -96,9 +96,12 @@ WHAT: Final = (
         "number above 0",
         "Delays the response, or what happens instead of it. The broker applies the request at once.",
     ),
+    Row("jitter_ms", "number above 0", "Adds a random time up to this to the delay."),
     Row(
         "throttle_ms",
         "integer from 1",
         "The response has this `throttle_time_ms`, and the broker serves nothing on the connection for as long.",
     ),
+    Row("bytes_per_second", "integer from 1", "The response arrives at this rate."),
+    Row("slice_bytes", "integer from 1", "The response is sent in pieces of at most this size."),
 )

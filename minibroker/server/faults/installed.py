@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
     from minibroker.server.faults.fault import Fault, RequestContext
+
+_PIECES_PER_SECOND: Final = 20
+_SLICE_MS: Final = 1.0
+"""The pause between pieces of a response that has no rate, so that they leave one by one."""
 
 
 @dataclass(slots=True)
@@ -21,12 +25,28 @@ class MatchedFault:
         all: All faults that hit the request.
         delay_ms: The sum of the delays of these faults.
         throttle_ms: The longest throttle time of these faults.
+        bytes_per_second: The lowest rate of these faults, or None.
+        slice_bytes: The smallest pieces of these faults, or None.
     """
 
     fault: Fault | None
     all: list[Fault]
     delay_ms: float
     throttle_ms: int
+    bytes_per_second: int | None
+    slice_bytes: int | None
+
+    @property
+    def is_paced(self) -> bool:
+        """Whether the response is sent in pieces."""
+        return self.bytes_per_second is not None or self.slice_bytes is not None
+
+    def pieces(self, data: bytes | bytearray) -> Iterator[tuple[bytes | bytearray, float]]:
+        """Yield the pieces of a response, each with the pause after it in milliseconds."""
+        rate = self.bytes_per_second
+        size = min(self.slice_bytes or len(data), len(data) if rate is None else max(1, rate // _PIECES_PER_SECOND))
+        for start in range(0, len(data), size or 1):
+            yield data[start : start + size], _SLICE_MS if rate is None else 1000 * size / rate
 
 
 class InstalledFaults:
@@ -92,6 +112,8 @@ def combine(due: Sequence[Fault]) -> MatchedFault | None:
     return MatchedFault(
         first,
         hitting,
-        sum(fault.delay_ms or 0 for fault in hitting),
+        sum(fault.draw_delay_ms() for fault in hitting),
         max((fault.throttle_ms or 0 for fault in hitting), default=0),
+        min((fault.bytes_per_second for fault in hitting if fault.bytes_per_second), default=None),
+        min((fault.slice_bytes for fault in hitting if fault.slice_bytes), default=None),
     )

@@ -427,7 +427,7 @@ class FaultRegistry(InstalledFaults):
         """Return the outcome of a request that is hit. `response` is the response without the effect of `matched`."""
         fault, correlation_id = matched.fault, entry.correlation_id
         action = None if fault is None else fault.action
-        if action in _IMMEDIATE and not matched.delay_ms and not matched.throttle_ms:
+        if action in _IMMEDIATE and not (matched.delay_ms or matched.throttle_ms or matched.is_paced):
             return outcome_of(response, call, correlation_id, entry)
         if fault is not None and action in {"truncate", "corrupt"} and not entry.expects_response:
             fault.remove_hit(entry)

@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
+from minibroker.server.faults.fault import Fault
+from minibroker.server.faults.installed import combine
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import FetchResponse
 from minibroker_protocol.messages.groups import HeartbeatRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.faults.tapped import Asking, Tapped
-from tests.broker.harness import batch, fetch_request, only_partition, produce_request, values_in
+from tests.broker.harness import batch, fetch_request, only_partition, produce_request, response_of, values_in
 
 BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
@@ -44,6 +46,41 @@ def test_delays_add_up_and_go_with_an_error(tapped: Tapped) -> None:
     tapped.clock.advance(1)
     assert asking.response.error_code == ErrorCode.NOT_COORDINATOR
     assert [fault.fired for fault in delays] == [1, 1, 1]
+
+
+def test_jitter_is_a_random_delay_that_a_seed_repeats() -> None:
+    delays = [
+        [matched.delay_ms for _ in range(20) if (matched := combine([fault]))]
+        for fault in (Fault(jitter_ms=50, delay_ms=100, seed=seed) for seed in (1, 1, 2))
+    ]
+    assert delays[0] == delays[1] != delays[2]
+    assert all(100 <= delay <= 150 for delay in delays[0])
+    assert len(set(delays[0])) == 20
+
+
+@pytest.mark.parametrize(
+    ("fields", "size", "pause_ms"),
+    [
+        ({"slice_bytes": 5}, 5, 1),
+        ({"bytes_per_second": 100}, 5, 50),
+        ({"bytes_per_second": 100, "slice_bytes": 2}, 2, 20),
+        ({"bytes_per_second": 1}, 1, 1000),
+    ],
+)
+def test_a_response_leaves_in_pieces(tapped: Tapped, fields: dict[str, Any], size: int, pause_ms: int) -> None:
+    tapped.fault(**fields)
+    asking = tapped.start_asking(BEAT, 3)
+    sizes: list[int] = []
+    while "release" not in asking.events:
+        sizes.append(len(asking.events))
+        tapped.clock.advance(pause_ms - 1)
+        assert len(asking.events) == sizes[-1]
+        tapped.clock.advance(1)
+    pieces = [event for event in asking.events if isinstance(event, bytes)]
+    assert sizes == [*range(1, len(pieces) + 1)]
+    assert [len(piece) for piece in pieces[:-1]] == [size] * (len(pieces) - 1)
+    code = response_of(BEAT, 3, b"".join(pieces)).error_code
+    assert code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_delayed_fetch_is_late_after_its_wait(tapped: Tapped) -> None:

@@ -122,8 +122,23 @@ public final class Fault extends Fields<Fault> {
         return set("delay_ms", delayMs);
     }
 
+    /** A random time up to this, added to the delay. */
+    public Fault jitterMs(double jitterMs) {
+        return set("jitter_ms", jitterMs);
+    }
+
     /** The throttle time in the response. */
     public Fault throttleMs(int throttleMs) {
         return set("throttle_ms", throttleMs);
+    }
+
+    /** The rate at which the response arrives. */
+    public Fault bytesPerSecond(int bytesPerSecond) {
+        return set("bytes_per_second", bytesPerSecond);
+    }
+
+    /** The size of the pieces in which the response is sent. */
+    public Fault sliceBytes(int sliceBytes) {
+        return set("slice_bytes", sliceBytes);
     }
 }

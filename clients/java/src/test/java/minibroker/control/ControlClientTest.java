@@ -265,7 +265,8 @@ class ControlClientTest {
             new Fault().api("Heartbeat").blackHole(),
             new Fault().api("Heartbeat").truncate(0),
             new Fault().api("Fetch").corrupt("records"),
-            new Fault().api("Metadata").staleMetadata(1).throttleMs(5));
+            new Fault().api("Metadata").staleMetadata(1).throttleMs(5),
+            new Fault().api("Heartbeat").jitterMs(1).bytesPerSecond(1000).sliceBytes(100));
         faults.forEach(control::addFault);
         assertEquals(faults.size(), control.listFaults().size());
         control.clearFaults();
