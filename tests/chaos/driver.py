@@ -35,7 +35,7 @@ _PROGRESS_S: Final = 0.3
 """How long a batch of inputs waits for the outputs of the one before."""
 _START_S: Final = 60.0
 _QUIET_S: Final = 10.0
-"""How long an application may do nothing in the quiet phase before it has caught up."""
+"""How long an application with a bug may do nothing in the quiet phase before it has caught up."""
 
 Hurt = Callable[["Run"], object]
 
@@ -72,6 +72,7 @@ class Run:
         self.sent = 0
         self.stderr = stderr
         client, name = app.name.split(":")
+        self._quiet_s = PATIENCE_S if fixed else _QUIET_S  # A slow machine must not make a twin a suspect.
         self._command = [*programs.command(client), name, *(["--fixed"] if fixed else [])]
         self._command += ["--bootstrap", broker.bootstrap_servers.partition(",")[0]]
         self._command += ["--in", self.source, "--out", self.target, "--group", self.group]
@@ -123,12 +124,13 @@ class Run:
 
     def settle(self) -> bool:
         """Return whether the application catches up in the time for it."""
-        deadline = time.monotonic() + _QUIET_S
-        lag: object = None
+        deadline = time.monotonic() + self._quiet_s
+        progress: object = None
         while time.monotonic() < deadline:
             self.supervise()
-            if lag != (lag := self.broker.group(self.group).lag()):
-                deadline = time.monotonic() + _QUIET_S
+            outputs = len(self.broker.records(self.target))
+            if progress != (progress := (self.broker.group(self.group).lag(), outputs)):
+                deadline = time.monotonic() + self._quiet_s
             with suppress(WaitTimeoutError):
                 self.broker.group(self.group).wait_until_caught_up(self.source, timeout=1)
                 return True
