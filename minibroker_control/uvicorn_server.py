@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 _KEEP_ALIVE_S: Final = 600
 """The keep-alive timeout, longer than the clients' own.
@@ -13,6 +14,13 @@ _KEEP_ALIVE_S: Final = 600
 If the server closed a connection first, the client's next request could fail.
 """
 _PATIENCE_S: Final = 2
+
+
+class _Protocol(H11Protocol):
+    """HTTP/1.1 without warnings about upgrades: Java's HttpClient offers HTTP/2 in its first request."""
+
+    def _unsupported_upgrade_warning(self) -> None:
+        pass
 
 
 class Server(uvicorn.Server):
@@ -36,7 +44,7 @@ def make_server(app: Callable[..., Awaitable[None]], tls: ssl.SSLContext | None)
     config = uvicorn.Config(
         app,
         loop="asyncio",
-        http="h11",
+        http=_Protocol,
         ws="none",
         lifespan="off",
         log_config=None,

@@ -1,5 +1,6 @@
 """Health and metrics over HTTP."""
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from minibroker import Broker, __version__
@@ -26,6 +27,14 @@ def test_it_tells_what_it_is_and_where_clients_connect(control: Control, broker:
     assert about["bootstrap_servers"] == broker.bootstrap_servers
     assert about["controller"] in broker.brokers
     assert about["registry_url"] is None
+
+
+def test_an_offer_of_http_2_is_served_in_http_1_and_not_logged(
+    control: Control, caplog: pytest.LogCaptureFixture
+) -> None:
+    offer = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "AAEAAEAAAAIAAAAA"}
+    assert control.ask("GET", "/healthz", headers=offer).body == {"status": "ok"}
+    assert caplog.records == []
 
 
 def test_it_is_alive_and_not_ready_while_all_brokers_are_down(control: Control, broker: Broker) -> None:
