@@ -77,7 +77,7 @@ async def wait_for_records(
     """Wait until a topic has `count` committed records that match, and return all matching records.
 
     Raises:
-        WaitTimeoutError: the message shows the records in the topic.
+        WaitTimeoutError: the message shows the records in the topic, and the faults that have hit requests.
     """
     check_not_negative("count", count, hint=f"; expect({topic!r}, {count!r}) waits for a record like this")
     matching_records = _MatchingRecords(services, topic, matching)
@@ -97,7 +97,10 @@ async def wait_for_records(
         summary = f"{expected}; {found} {len(matching_records.seen)}"
         return "\n".join([summary, *_describe_records(matching_records.seen, matching_records.decode)])
 
-    return await eventually(check, describe_failure, timeout, matching_records.logs)
+    def describe_with_faults() -> str:
+        return "\n".join([describe_failure(), *_describe_faults(services)])
+
+    return await eventually(check, describe_with_faults, timeout, matching_records.logs)
 
 
 async def expect_no_records(services: Services, topic: str, matcher: RecordMatcher, within: float) -> None:
@@ -141,6 +144,11 @@ def _describe_records(records: list[ConsumerRecord], decode: Decode) -> list[str
     if len(records) > _SHOWN:
         lines.append(f"  and {len(records) - _SHOWN} more")
     return lines
+
+
+def _describe_faults(services: Services) -> list[str]:
+    """Return a line for each installed fault that has hit a request."""
+    return [f"{fault} has hit {format_count(fault.fired, 'request')}" for fault in services.faults or () if fault.fired]
 
 
 async def wait_for_requests(

@@ -30,6 +30,18 @@ def test_a_fault_within_a_block() -> None:
         assert [request.fault for request in entries] == [fault, fault, None]
 
 
+def test_an_expectation_in_vain_names_the_faults_that_have_hit_requests() -> None:
+    with Broker(topics=["t"]) as broker:
+        broker.faults.add(api="Produce", delay_ms=1, times=1)
+        broker.faults.add(api="Fetch", error="UNKNOWN_SERVER_ERROR")
+        produce(broker)
+        with pytest.raises(WaitTimeoutError) as raised:
+            broker.expect("t", b"other", timeout=0)
+    lines = str(raised.value).splitlines()
+    assert lines[-1] == "Fault(api='Produce', times=1, delay_ms=1) has hit 1 request"
+    assert "Fetch" not in str(raised.value)
+
+
 def test_faults_are_added_listed_and_removed() -> None:
     with Broker(topics=["t"]) as broker:
         first = broker.faults.add(api="Produce", delay_ms=1, times=1)
