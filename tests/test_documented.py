@@ -6,10 +6,11 @@ import sys
 from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.documented import ROOT, Block, blocks
+from tests.documented import ROOT, Block, blocks, code
 from tests.patience import PATIENCE_S
 from tests.programs import run_program, run_to_success
 
@@ -75,3 +76,22 @@ def test_a_page_links_to_pages_of_the_site_alone() -> None:
         if str((ROOT / page).parent.joinpath(link).resolve().relative_to(ROOT)) not in site
     ]
     assert broken == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/chaos.md", "docs/trace.md", "docs/serve.md"])
+def test_the_seeds_that_a_page_names_make_something_go_wrong(page: str) -> None:
+    from minibroker import Broker  # noqa: PLC0415 - the programs above import it themselves
+
+    orders = 1 if page == "README.md" else 30
+    place: dict[str, Any] = {}
+    exec(code("README.md", "A first test", "python")[0], place)
+    pattern = r'(?:chaos\(seed=|--chaos |chaos="?|such as `)(\d+)(?::(\w+)`|, profile="(\w+)")?'
+    named_seeds = {(int(seed), a or b or "default") for seed, a, b in re.findall(pattern, (ROOT / page).read_text())}
+    assert named_seeds
+    with Broker(chaos=0) as broker:
+        for seed, profile in named_seeds:
+            broker.reset()
+            with broker.chaos(seed=seed, profile=profile) as chaos:
+                for number in range(orders, 2 * orders):
+                    place["place_order"](broker.bootstrap_servers, 10 if orders == 1 else number)
+            assert chaos.is_felt, (seed, profile)

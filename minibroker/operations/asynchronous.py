@@ -405,7 +405,7 @@ class AsyncOperations:
     ) -> trials.AsyncChaos:
         """Return a context manager under which the broker misbehaves as a Kafka cluster may, see docs/chaos.md.
 
-        Without arguments, return a handle for the chaos that is running, such as that of `Broker(chaos=7)`.
+        Without arguments, return a handle for the chaos that is running, such as that of `Broker(chaos=8)`.
 
         Args:
             seed: The seed of all decisions.

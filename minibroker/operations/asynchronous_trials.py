@@ -48,7 +48,7 @@ class AsyncChaos(Handle):
         chaos: Chaos | None = self._engine or self._services.chaos
         if chaos is None:
             raise NotFoundError(
-                "there is no chaos: `with broker.chaos(seed=7):` begins one, and so does Broker(chaos=7)"
+                "there is no chaos: `with broker.chaos(seed=8):` begins one, and so does Broker(chaos=8)"
             )
         return chaos
 
