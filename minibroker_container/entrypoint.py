@@ -26,7 +26,8 @@ is empty. The broker itself reads MINIBROKER_CONTROL_TOKEN. MINIBROKER_TOPICS is
 spaces. CLUSTER_ID is the cluster id for a new data directory, in the format of Kafka's images (bitnami/kafka:
 KAFKA_KRAFT_CLUSTER_ID). A data directory with another cluster id is refused.
 
-With the variables of a schema registry's image, the container is one; see `minibroker_container.schema_registry`.
+With the variables of a schema registry's image, the container is one; see `minibroker_container.schema_registry`. With
+those of ZooKeeper's images alone, it is a ZooKeeper.
 
 Container arguments that begin with a dash are further options of `minibroker serve`. Other arguments are a
 command to run instead. Passwords and login configurations are not passed as arguments, because every user of
@@ -86,6 +87,7 @@ _MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
 # Variables that Kubernetes and container links set for a service named kafka or minibroker.
 _SERVICE_LINKS = re.compile(r"(KAFKA|MINIBROKER)_(SERVICE_HOST|SERVICE_PORT|PORT)(_\w+)?")
 _REDPANDA_START = re.compile(r"((rpk\s+)?redpanda\s+)?start(?=\s|$)")
+_ZOOKEEPER = "zookeeper-server-start"
 _RPK_COMMANDS = ("acl", "cluster", "group", "profile", "security", "topic")
 _HIDDEN = "[hidden]"
 """The text that Kafka shows in place of passwords."""
@@ -302,6 +304,9 @@ def _find_command(environment: Mapping[str, str], arguments: Sequence[str]) -> l
             return ["redpanda", "start", *filter(None, [arguments[0][match.end() :].strip()]), *arguments[1:]]
         # The entry point of Redpanda's image is rpk.
         return ["rpk", *arguments] if arguments[0] in _RPK_COMMANDS else [*start, *arguments]
+    port = None if arguments or broker_configs(environment) else vendors.zookeeper_port(environment)
+    if port is not None:
+        return [_ZOOKEEPER, port, "/var/lib/zookeeper"]
     return ["start-kafka.sh", *arguments] if environment.get("CUSTOM_INIT_SCRIPT") else None
 
 
@@ -397,6 +402,8 @@ def _start(arguments: Sequence[str]) -> NoReturn:
     command = container_command(os.environ, arguments, write_secrets, checks_files=True)
     if command[0] in {"minibroker", sys.executable}:  # Another command may be `redpanda start`, whose lines differ.
         os.environ.setdefault(_LOG_LINES, "kafka")
+    if command[0] == _ZOOKEEPER and not arguments:
+        health.report_ports([("", f"127.0.0.1:{command[1]}")])
     if command[:2] == ["minibroker", "serve"]:
         files.run_init_scripts()
         _prepare_lab(command)

@@ -16,7 +16,7 @@ from typing import Final
 from minibroker.cli.container_variables import OPTIONS, variable_of
 from minibroker_container.files import open_named_file
 
-_SERVICES: Final = "no such service runs here, only a broker and a schema registry"
+_SERVICES: Final = "no such service runs beside a broker, only a schema registry"
 _KNOWN: Final = (
     "MINIBROKER_(TOPICS|MEET|ADMIN_API|LOG_LINES|CONTROL_TOKEN)|KAFKA_CONFLUENT_(HTTP|METADATA)_SERVER_LISTENERS"
     "|(KAFKA_)?CONFLUENT_SCHEMA_REGISTRY_URL|STRIMZI_(JAVA|KAFKA_GC_LOG)_\\w+|ZOOKEEPER_CONNECT|RPK_\\w+|REDPANDA_BROKERS"
@@ -32,12 +32,26 @@ _FEATURES: Final = (
     (re.compile(r"STRIMZI_\w+"), "no operator runs here"),
 )
 """Patterns of names with the reason why they have no effect. The first match applies. "" means a known variable."""
+_ZOOKEEPER: Final = re.compile(
+    "ALLOW_ANONYMOUS_LOGIN|ZOOKEEPER_(CLIENT_PORT|SERVER_ID|SERVERS|TICK_TIME|DATA_DIR)"
+    "|ZOO_(MY_ID|SERVERS|SERVER_ID|PORT|PORT_NUMBER|TICK_TIME|INIT_LIMIT|SYNC_LIMIT|STANDALONE_ENABLED|ENABLE_AUTH|CFG_EXTRA"
+    "|4LW_COMMANDS_WHITELIST|ADMINSERVER_ENABLED|MAX_CLIENT_CNXNS|LOG_LEVEL|DATA_DIR)"
+)
+"""Variables of cp-zookeeper, bitnami/zookeeper and zookeeper."""
 _SERVICE_LINK: Final = re.compile(r"\w+_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP)(_\w+)?)")
 _SECRET: Final = re.compile(
     r"PASSWORD|SECRET|JAAS|LICENSE$|API_KEY|CREDENTIAL|USER_INFO|PRIVATE_KEY|USERS?$", re.IGNORECASE
 )
 _USER_INFO: Final = re.compile(r"//[^/@\s]+@")
 _MAX_VALUE_LENGTH: Final = 80
+
+
+def zookeeper_port(environment: Mapping[str, str]) -> str | None:
+    """Return the port of a container of ZooKeeper's images, or None if no variable is of such a container."""
+    if not any(_ZOOKEEPER.fullmatch(name) and not value.startswith("tcp:") for name, value in environment.items()):
+        return None
+    ports = map(environment.get, ("ZOOKEEPER_CLIENT_PORT", "ZOO_PORT_NUMBER", "ZOO_PORT"))
+    return next((port for port in ports if port and port.isdecimal()), "2181")
 
 
 def warn_unused(environment: Mapping[str, str], configs: Mapping[str, str], warn: Callable[[str], None]) -> None:

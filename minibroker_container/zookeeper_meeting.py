@@ -121,7 +121,9 @@ class ZooKeeper:
             return
         self._report(f"waits for ZooKeeper at {self._connect}")
         timeout_s = self._config.integer("zookeeper.session.timeout.ms") / 1000
-        client: Any = KazooClient(self._connect.removesuffix(self._chroot), timeout=timeout_s)
+        hosts = self._connect.removesuffix(self._chroot)
+        # All brokers ask the first of several: those of this image do not share their nodes.
+        client: Any = KazooClient(hosts, timeout=timeout_s, randomize_hosts=False)
         connection_timeout_ms = self._config.optional_integer("zookeeper.connection.timeout.ms")
         deadline = time.monotonic() + (timeout_s if connection_timeout_ms is None else connection_timeout_ms / 1000)
         self._client = client

@@ -28,6 +28,8 @@ _LOGGER: Final = "org.apache.zookeeper.server.NIOServerCnxnFactory"
 _NOTICE: Final = "This is a small ZooKeeper of minibroker, which keeps its nodes in memory"
 _PORTS: Final = range(0x10000)
 _DEFAULT_PORT: Final = "2181"
+_FILE: Final = "zookeeper.properties"
+"""The file of Kafka's distributions. Without it, the server has the port that the file names there."""
 _FindNode = Callable[[str, str], list[str] | str | None]
 """Returns the result of the command `ls` or `get` for a path: names, data, or None if there is no such node."""
 _CONNECTED: Final = "\nWATCHER::\n\nWatchedEvent state:SyncConnected type:None path:null"
@@ -36,7 +38,11 @@ _CONNECTED: Final = "\nWATCHER::\n\nWatchedEvent state:SyncConnected type:None p
 def declare_options(tool: str) -> Options:
     """Declare the options of zookeeper-server-start or zookeeper-shell."""
     if tool == _SERVER:
-        options = Options(tool, "Run a small ZooKeeper, in memory: zookeeper-server-start zookeeper.properties")
+        options = Options(
+            tool,
+            "Run a small ZooKeeper, in memory: zookeeper-server-start config/zookeeper.properties, or PORT DIRECTORY. "
+            "Without a file of this name it listens on port 2181",
+        )
         options.flag("daemon", help="run in the background")
         return options
     options = Options(
@@ -52,11 +58,11 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     if options.tool != _SERVER:
         return _run_shell(values)
     if not values.words:
-        raise UsageError("zookeeper-server-start needs a file with the property clientPort")
+        raise UsageError("zookeeper-server-start needs a file with the property clientPort, or a port and a directory")
     if values.has("daemon"):
-        start_in_background([sys.executable, "-m", "minibroker_tools", _SERVER, values.words[0]])
+        start_in_background([sys.executable, "-m", "minibroker_tools", _SERVER, *values.words])
         return 0
-    asyncio.run(_serve(values.words[0]))
+    asyncio.run(_serve(values.words[0], _read_properties(*values.words[:2])))
     return 0
 
 
@@ -71,16 +77,22 @@ def start_in_background(words: Sequence[str]) -> None:
     )
 
 
-async def _serve(path: str) -> None:
+def _read_properties(source: str, directory: str | None = None) -> dict[str, str]:
+    """Return the properties of a file, or of a port beside a directory, as ZooKeeper's ServerConfig does."""
+    if directory is not None:
+        return {"clientPort": source}
+    return {} if os.path.basename(source) == _FILE and not os.path.exists(source) else load_properties(source)
+
+
+async def _serve(source: str, properties: Mapping[str, str]) -> None:
     """Serve ZooKeeper's clients until a signal arrives.
 
     Raises:
         ToolError: The port is invalid or cannot be opened.
     """
-    properties = load_properties(path)
     host, port = properties.get("clientPortAddress") or None, properties.get("clientPort", _DEFAULT_PORT)
     if not port.isdecimal() or int(port) not in _PORTS:
-        raise ToolError(f"{path}: clientPort: {port!r} is no port")
+        raise ToolError(f"{source}: clientPort: {port!r} is no port")
     stop = make_stop_event()
     zookeeper = ZooKeeperServer(SystemClock(asyncio.get_running_loop()))
     try:

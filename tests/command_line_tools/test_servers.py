@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from minibroker import Broker
+from minibroker_tools.commands import zookeeper
 from minibroker_tools.commands.server import list_processes, stop_brokers
 from tests.command_line_tools.runs import run_tool
 from tests.patience import PATIENCE_S, eventually
@@ -61,11 +62,20 @@ def test_the_port_of_a_zookeeper_opens_answers_probes_and_says_what_it_is(tmp_pa
     ("text", "message"), [("clientPort=soon\n", "clientPort: 'soon' is no port"), (None, "No such file or directory")]
 )
 def test_a_zookeeper_that_cannot_start_says_why(text: str | None, message: str, tmp_path: Path) -> None:
-    properties = tmp_path / "zookeeper.properties"
+    properties = tmp_path / "my.properties"
     if text is not None:
         properties.write_text(text)
     refused = run_tool("zookeeper-server-start", str(properties))
     assert (refused.status, message in refused.err) == (1, True)
+
+
+def test_a_zookeeper_takes_a_port_and_a_directory_or_needs_no_file_of_kafkas_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zookeeper, "_DEFAULT_PORT", "no default")
+    for words, port in ((["soon", str(tmp_path)], "soon"), ([str(tmp_path / "zookeeper.properties")], "no default")):
+        refused = run_tool("zookeeper-server-start", *words)
+        assert (refused.status, f"clientPort: {port!r} is no port" in refused.err) == (1, True)
 
 
 def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:

@@ -334,6 +334,25 @@ def test_arguments_with_a_dash_are_further_options_and_a_word_is_another_command
     assert printed_command({"KAFKA_LISTENERS": "SSL://:9093"}, "minibroker", "--help") == ["minibroker", "--help"]
 
 
+@pytest.mark.parametrize(
+    ("environment", "port"),
+    [
+        ({"ZOOKEEPER_CLIENT_PORT": "32181", "ZOOKEEPER_TICK_TIME": "2000", "KAFKA_HEAP_OPTS": "-Xmx1G"}, "32181"),
+        ({"ALLOW_ANONYMOUS_LOGIN": "yes"}, "2181"),
+        ({"ZOO_PORT_NUMBER": "3181"}, "3181"),
+        ({"ZOO_MY_ID": "1", "ZOO_SERVERS": "server.1=zoo1:2888:3888;2181"}, "2181"),
+    ],
+)
+def test_the_variables_of_a_zookeepers_image_alone_start_one(environment: Mapping[str, str], port: str) -> None:
+    assert printed_command(environment) == ["zookeeper-server-start", port, "/var/lib/zookeeper"]
+    assert printed_command({**environment, "KAFKA_BROKER_ID": "1"})[0] == "minibroker"
+
+
+def test_the_address_of_a_zookeeper_in_kubernetes_starts_none() -> None:
+    links = {"ZOOKEEPER_CLIENT_PORT": "tcp://10.0.0.1:2181", "ZOO_PORT": "tcp://10.0.0.1:2181"}
+    assert printed_command(links)[0] == "minibroker"
+
+
 def test_a_command_that_is_not_there_is_named_and_what_may_stand_in_its_place() -> None:
     completed = run({"PATH": os.defpath}, "serve", "--topic", "orders")
     assert completed.returncode == 1

@@ -12,7 +12,7 @@ from tests.docker.test_entrypoint import printed_command, run, started, values
 from tests.patience import PATIENCE_S
 
 CONFLUENT = "these features of Confluent Server do not exist here"
-SERVICES = "no such service runs here, only a broker and a schema registry"
+SERVICES = "no such service runs beside a broker, only a schema registry"
 
 # Each environment has the form of a public Compose file's.
 NAMED: tuple[tuple[str, Mapping[str, str], str], ...] = (
@@ -38,8 +38,8 @@ NAMED: tuple[tuple[str, Mapping[str, str], str], ...] = (
     ),
     (
         "variables of other services",
-        {"SCHEMA_REGISTRY_HOST_NAME": "registry", "CONNECT_GROUP_ID": "c", "ZOOKEEPER_CLIENT_PORT": "2181"},
-        f"SCHEMA_REGISTRY_HOST_NAME=registry, CONNECT_GROUP_ID=c, ZOOKEEPER_CLIENT_PORT=2181; {SERVICES}",
+        {"SCHEMA_REGISTRY_HOST_NAME": "registry", "CONNECT_GROUP_ID": "c", "ZOOKEEPER_SYNC_LIMIT": "2"},
+        f"SCHEMA_REGISTRY_HOST_NAME=registry, CONNECT_GROUP_ID=c, ZOOKEEPER_SYNC_LIMIT=2; {SERVICES}",
     ),
     (
         "user and password in a URL",
