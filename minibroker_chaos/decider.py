@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.server.faults.fault import Fault
+from minibroker.server.requests.declarations import Target
 from minibroker_chaos.points import Points
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from minibroker.server.faults.fault import RequestContext
-    from minibroker.server.requests.declarations import Target
     from minibroker_chaos.decisions import Schedule
     from minibroker_chaos.points import Occasion
     from minibroker_chaos.rows import Row
@@ -47,12 +47,13 @@ _AT_START: Final = frozenset(
 
 @dataclass
 class _Watch:
-    """A step whose reaction is still awaited."""
+    """A step whose reaction is still awaited. If it is of a group, only requests of the group are reactions."""
 
     step: Step
     context: RequestContext
     target: Target
     fault: Fault | None
+    is_of_group: bool
     left: int = _REACTION_REQUESTS
     seen: dict[str, None] = field(default_factory=dict[str, None])
 
@@ -148,7 +149,9 @@ class Decider:
                 self.steps.append(step)
                 self._note_first_batch(context.api, occasion, fault, step)
                 self._on_step(step)
-                self._watches.append(_Watch(step, context, occasion.target, fault))
+                group = self.points.group_of(occasion.target, context.client_id) if row.is_of_group else None
+                target = occasion.target if group is None else Target(group=group)
+                self._watches.append(_Watch(step, context, target, fault, group is not None))
                 return step, fault
         return None
 
@@ -177,13 +180,14 @@ class Decider:
         """Record what a request says about the steps before it."""
         for watch in tuple(self._watches):
             is_own = watch.context.client_id == context.client_id
-            if not is_own and not (watch.is_action and names_any(context, watch.target)):
+            is_others = watch.is_of_group or not is_own
+            if is_others and not (watch.is_action and names_any(context, watch.target)):
                 continue
             reactions: list[str] = []
             if any(occasion.point.name == watch.step.point for occasion in occasions):
                 reactions.append("tried again")
             if watch.is_refusal and watch.context.api not in _AT_START:
-                is_data = watch.context.api in _DATA_APIS
+                is_data = watch.context.api in _DATA_APIS and not watch.is_of_group
                 reaction = (_DATA_REACTIONS if is_data else _COORDINATOR_REACTIONS).get(context.api)
                 reactions += filter(None, (reaction, self.points.moved_back))
                 if watch.is_closing and is_own and opened_after >= watch.step.number:

@@ -86,6 +86,11 @@ class Points:
             self._met[text] += 1
             yield Occasion(Point(text, attempt), target, detail)
 
+    def group_of(self, target: Target, client_id: str | None) -> str | None:
+        """Return the group of a target, the one that the client was seen to join, or the only one."""
+        only = set(self.groups.values())
+        return target.group or self.groups.get(client_id or "") or (only.pop() if len(only) == 1 else None)
+
     def _follow_transaction(self, api: str, target: Target, request: Any) -> None:
         """Count the transactions of a transactional id. The first request after an EndTxn begins the next one."""
         name = target.transactional_id

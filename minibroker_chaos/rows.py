@@ -61,6 +61,7 @@ class Row:
         is_optional: Whether it must be asked for with `only`.
         parameters: The range of each parameter of a step.
         milder: A weaker misbehaviour that shrinking tries instead.
+        is_of_group: Whether it happens to the client's group, at whatever point.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Row:
     is_optional: bool = False
     parameters: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     milder: str | None = None
+    is_of_group: bool = False
 
 
 @dataclass(frozen=True)
@@ -680,6 +682,7 @@ ROWS: Final[tuple[Row, ...]] = (
         profiles=_sets(DEFAULT, REBALANCES),
         apis=_PROGRESS,
         act=_rebalance,
+        is_of_group=True,
         weight=0.3,
         evidence="provoked on Kafka",
     ),
@@ -692,6 +695,7 @@ ROWS: Final[tuple[Row, ...]] = (
         profiles=_sets(DEFAULT, REBALANCES),
         apis=frozenset({"OffsetCommit", "Heartbeat", "ConsumerGroupHeartbeat"}),
         act=_remove_member,
+        is_of_group=True,
         weight=0.2,
         milder="rebalance",
         evidence="provoked on Kafka",
@@ -705,6 +709,7 @@ ROWS: Final[tuple[Row, ...]] = (
         profiles=_sets(REBALANCES, TRANSACTIONS),
         apis=frozenset({"Produce", "AddOffsetsToTxn", "AddPartitionsToTxn", "TxnOffsetCommit"}),
         act=_stall_member,
+        is_of_group=True,
         weight=0.3,
         parameters={"member": (0, 3), "requests": (4, 12)},
         milder="rebalance",

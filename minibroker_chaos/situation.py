@@ -72,6 +72,4 @@ class Situation(NamedTuple):
     @property
     def group(self) -> str | None:
         """The group of the request, the one that the client was seen to join, or the only one."""
-        groups = self.chaos.points.groups
-        only = set(groups.values())
-        return self.target.group or groups.get(self.client_id or "") or (only.pop() if len(only) == 1 else None)
+        return self.chaos.points.group_of(self.target, self.client_id)

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final
 from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 
-from minibroker import AsyncBroker, Broker, NotFoundError
+from minibroker import AsyncBroker, Broker, NotFoundError, WaitTimeoutError
 from minibroker.cluster.hooks import FaultHit
 from minibroker_chaos import decisions, engine
 from minibroker_chaos.check.fact_types import Step as StepFact
@@ -37,6 +38,7 @@ _ELSEWHERE: Final = frozenset(
     }
 )
 """Rows that this service cannot meet, or that need minutes or an application that joins again."""
+_MEMBER: Final = {"group.id": "g", "heartbeat.interval.ms": 100, "auto.offset.reset": "earliest"}
 _QUICK: Final = frozenset({"answer-lost", "broker-bounced", "rebalance"})
 
 
@@ -197,6 +199,31 @@ def test_what_follows_a_refused_first_batch_is_refused_too(broker: Broker) -> No
     assert chaos.met == (1, 0, 0)
     assert not hits
     assert _values(broker, "in") == sorted(f"v{number}".encode() for number in range(COUNT))
+
+
+def test_a_request_of_a_stalled_member_waits_until_the_group_goes_on() -> None:
+    stalled = Step("member-stalled", "Produce of 'v' (f2d11d06) to in-0 by app", 0, {"member": 0, "requests": 4})
+    with Broker(topics=["in"], journal=True) as broker, broker.chaos(steps=[stalled]) as chaos:
+        members = [Consumer(_quiet(broker.bootstrap_servers, **_MEMBER)) for _ in range(2)]
+        for member in members:
+            member.subscribe(["in"])
+        while True:
+            for member in members:
+                member.poll(0.01)
+            with suppress(WaitTimeoutError):
+                broker.group("g").wait_until_stable(2, timeout=0.1)
+                break
+        producer = Producer(_quiet(broker.bootstrap_servers, **{"client.id": "app"}))
+        producer.produce("in", b"v")
+        while producer.flush(0.01):
+            for member in members:
+                member.poll(0.01)
+        (produced,) = broker.requests.entries(api="Produce")
+        assert any(entry.number > produced.number for entry in broker.requests.entries(api="JoinGroup"))
+        for member in members:
+            member.close()
+        (step,) = chaos.steps
+        assert "joined its group again" in step.felt
 
 
 def test_chaos_ends_although_the_broker_cannot_be_judged(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
