@@ -7,7 +7,7 @@ keywords for several types becomes an `allOf` of a node for each.
 
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final, TypeAlias, TypeVar, cast
@@ -190,6 +190,14 @@ _SINCE_2019: Final = {
     "number": _NUMBER,
     "string": _STRING,
 }
+_KNOWN_SINCE_2019: Final = frozenset(
+    {
+        *(word for words in _SINCE_2019.values() for word in words),
+        *("type", "enum", "const", "not", "if", "then", "else", "minContains", "maxContains", "format", *_SUMS),
+        *("$ref", "$dynamicRef", "$defs", "$id", "$anchor", "$dynamicAnchor", "$schema", "$vocabulary"),
+        *("title", "description", "default", "deprecated", "readOnly", "writeOnly"),
+    }
+)
 _KINDS: Final = {name: name for name in ("array", "boolean", "null", "number", "object", "string")} | {
     "integer": "number"
 }
@@ -211,6 +219,7 @@ class Node:
         criterion: `allOf`, `anyOf` or `oneOf`.
         parts: The schemas of a combination, or the one of `not`.
         digests: A digest for each of a combination's parts.
+        is_implied: Whether it is an `allOf` that the schema does not name: its keywords are for several kinds of value.
         additional: Whether a property or an item is allowed that the schema does not name, or the schema for it.
         unevaluated: The schema of `unevaluatedProperties` or `unevaluatedItems`.
         items: The schema of all items, if there are no `positions`.
@@ -227,6 +236,7 @@ class Node:
     criterion: str = ""
     parts: "list[Node]" = field(default_factory=list["Node"])
     digests: list[bytes] = field(default_factory=list[bytes])
+    is_implied: bool = False
     properties: "dict[str, Node]" = field(default_factory=dict[str, "Node"])
     patterns: "dict[str, Node]" = field(default_factory=dict[str, "Node"])
     required: frozenset[str] = frozenset()
@@ -259,6 +269,7 @@ class Loader:
         self._references: list[tuple[Node, Json]] = []
         self._waiting: list[tuple[Json, str, str]] = []
         self._digests: dict[int, bytes] = {}
+        self._pieces: list[Json] = []
         self._deadline = Deadline()
 
     @property
@@ -309,57 +320,75 @@ class Loader:
         else:
             parts = [*self._load_parts(schema, base, where)]
             if len(parts) == 1:
-                node = parts[0]
+                node = parts[0][0]
+                if self._is_modern and (schema.keys() - _KNOWN_SINCE_2019 or schema.get("$defs")):
+                    node.unevaluated = None  # Confluent keeps other keywords in its place, such as $defs.
+            elif not parts:
+                node = Node("any")
             else:
-                node = Node("combined", criterion="allOf", parts=parts) if parts else Node("any")
-                node.digests = [str(index).encode() for index in range(len(parts))]
+                node = Node("combined", criterion="allOf", parts=[part for part, _ in parts], is_implied=True)
+                # Digests are kept by the identity of what they are of, so the pieces stay in memory.
+                pieces: list[Json] = [{word: schema[word] for word in words if word in schema} for _, words in parts]
+                self._pieces += pieces
+                node.digests = [digest_of(piece, self._digests) for piece in pieces]
         node.has_default = "default" in schema and (not self._is_modern or schema["default"] is not None)
         node.is_connect_bytes = schema.get("connect.type") == "bytes"
         return node
 
-    def _load_parts(self, schema: dict[str, Json], base: str, where: str) -> Iterator[Node]:
-        """Yield a node for each kind of constraint of a schema."""
+    def _load_parts(self, schema: dict[str, Json], base: str, where: str) -> Iterator[tuple[Node, Iterable[str]]]:
+        """Yield a node for each kind of constraint of a schema, and the keywords that it has."""
         if self._is_modern:
             for keyword in ("$ref", "$dynamicRef"):
                 if keyword in schema:
-                    yield self._refer(schema[keyword], base, f"{where}/{keyword}")
+                    yield self._refer(schema[keyword], base, f"{where}/{keyword}"), [keyword]
             self._load_map(schema.get("$defs", {}), base, f"{where}/$defs")
         if "enum" in schema:
             values = _array(schema["enum"], f"{where}/enum")
-            yield Node("enum", values=frozenset(digest_of(value, self._digests) for value in values))
+            yield Node("enum", values=frozenset(digest_of(value, self._digests) for value in values)), ["enum"]
         for criterion in _SUMS:
             if criterion in schema:
-                parts = self._load_list(schema[criterion], base, f"{where}/{criterion}")
-                digests = [digest_of(part, self._digests) for part in _array(schema[criterion], where)]
-                yield Node("combined", criterion=criterion, parts=parts, digests=digests)
+                yield self._load_sum(criterion, schema[criterion], base, f"{where}/{criterion}"), [criterion]
         if "not" in schema:
-            yield Node("not", parts=[self._load(schema["not"], base, f"{where}/not")])
+            yield Node("not", parts=[self._load(schema["not"], base, f"{where}/not")]), ["not"]
         if "const" in schema and self._draft != DRAFT_4:
-            yield Node("const", values=frozenset({digest_of(schema["const"], self._digests)}))
+            yield Node("const", values=frozenset({digest_of(schema["const"], self._digests)})), ["const"]
         yield from self._load_types(schema, base, where)
         conditions = [word for word in ("if", "then", "else") if word in schema]
         if conditions and ("if" in conditions if self._is_modern else self._draft == DRAFT_7):
             for word in conditions:
                 self._load(schema[word], base, f"{where}/{word}")
-            yield Node("conditional")
+            yield Node("conditional"), conditions
 
-    def _load_types(self, schema: dict[str, Json], base: str, where: str) -> Iterator[Node]:
-        """Yield a node for `type`, and one for each other type of which there are keywords."""
+    def _load_sum(self, criterion: str, value: Json, base: str, where: str) -> Node:
+        """Load `allOf`, `anyOf` or `oneOf`."""
+        node = Node("combined", criterion=criterion)
+        for part, member in zip(self._load_list(value, base, where), _array(value, where), strict=True):
+            if self._is_modern and part.is_implied:  # Confluent takes its parts for parts of the sum.
+                node.parts += part.parts
+                node.digests += part.digests
+            else:
+                node.parts.append(part)
+                node.digests.append(digest_of(member, self._digests))
+        return node
+
+    def _load_types(self, schema: dict[str, Json], base: str, where: str) -> Iterator[tuple[Node, Iterable[str]]]:
+        """Yield a node for `type`, and one for each other type of which there are keywords, and the keywords."""
         given = schema.get("type", [])
         names = given if isinstance(given, list) else [given]
         types = list(dict.fromkeys(_type_name(name, where) for name in names))
+        words = ["type", *(word for name in types for word in self._keywords.get(_KINDS[name], ()))]
         if isinstance(given, str):
-            yield self._load_type(given, schema, base, where)
+            yield self._load_type(given, schema, base, where), words
         elif "type" in schema:
             nodes = [self._load_type(name, schema, base, where) for name in types]
-            yield Node("combined", criterion="anyOf", parts=nodes, digests=[name.encode() for name in types])
+            yield Node("combined", criterion="anyOf", parts=nodes, digests=[name.encode() for name in types]), words
         kinds = {_KINDS[name] for name in types}
         # json-sKema forgets properties that are none.
         forgotten = {"properties", "patternProperties"} if self._is_modern else ()
         given_keywords = {key for key in schema if key not in forgotten or schema[key]}
         for kind, keywords in self._keywords.items():
             if kind not in kinds and not given_keywords.isdisjoint(keywords):
-                yield self._load_type(kind, schema, base, where)
+                yield self._load_type(kind, schema, base, where), keywords
 
     def _load_type(self, name: str, schema: dict[str, Json], base: str, where: str) -> Node:
         """Load the constraints for the values of one type."""
