@@ -113,6 +113,7 @@ class ZooKeeper:
         deadline = time.monotonic() + _RESOLVE_S
         while not any([await is_known(address) for address in self._addresses]):
             if time.monotonic() > deadline:
+                self._check_single_id()
                 self._stay_alone("has no host that can be resolved")
                 return
             await asyncio.sleep(PAUSE_S)
@@ -135,6 +136,20 @@ class ZooKeeper:
         if self._chroot:
             await asyncio.to_thread(client.ensure_path, self._chroot)
             client.chroot = self._chroot
+
+    def _check_single_id(self) -> None:
+        """Check that the broker may be the only one of a file that has no ZooKeeper.
+
+        Raises:
+            NoZooKeeperError: A file with one broker hardly gives it such an id.
+        """
+        # From reserved.broker.max.id on, ids are copies of those that ZooKeeper has assigned.
+        node_id = self._config.integer("node.id")
+        if 1 < node_id <= self._config.integer("reserved.broker.max.id"):
+            raise NoZooKeeperError(
+                f"zookeeper.connect: {self._connect} has no host that can be resolved, and the id of this broker is "
+                f"{node_id}, so it is one of several, which meet there; add the ZooKeeper. A single broker has the id 1"
+            )
 
     def _stay_alone(self, reason: str) -> None:
         """Report that the broker starts without ZooKeeper.

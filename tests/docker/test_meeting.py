@@ -303,3 +303,18 @@ async def test_a_broker_without_its_zookeeper_starts_alone_unless_it_needs_other
             config = BrokerConfig.from_properties({"offsets.topic.replication.factor": "3"})
             with pytest.raises(NoZooKeeperError, match=r"offsets.topic.replication.factor is 3"):
                 await broker.find(ZooKeeper(connect, config, broker.registrar, broker.port, said.append))
+
+
+@pytest.mark.parametrize(("node_id", "is_alone"), [(0, True), (1, True), (2, False), (101, False), (1001, True)])
+async def test_a_broker_whose_id_is_one_of_several_does_not_start_without_its_zookeeper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, node_id: int, *, is_alone: bool
+) -> None:
+    monkeypatch.setattr(zookeeper_meeting, "_RESOLVE_S", 0.0)
+    config = BrokerConfig.from_properties({"broker.id": str(node_id)})
+    async with party(NodesFile(str(tmp_path)), node_id) as broker:
+        place = ZooKeeper("nowhere.invalid", config, broker.registrar, broker.port, broker.reports.append)
+        if is_alone:
+            assert await broker.find(place) is None
+        else:
+            with pytest.raises(NoZooKeeperError, match=rf"the id of this broker is {node_id}, so it is one of several"):
+                await broker.find(place)
