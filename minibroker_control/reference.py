@@ -68,7 +68,9 @@ def render_requests() -> str:
 
 def _format_operation(title: str, operation: dict[str, Any]) -> str:
     description = " ".join(operation["description"].split())
-    python = ", ".join(f"`{_call_text(method)}`" for method in operation["x-python"])
+    first, *words = operation["operationId"].split("_")
+    method = first + "".join(map(str.capitalize, words))
+    python = ", ".join(f"`{_call_text(member)}`" for member in operation["x-python"])
     lines = [f"#### `{title}`", "", description, ""]
     rows = [
         _format_row(f"`{query['name']}`", query["schema"], query.get("description"), required=query["required"])
@@ -83,7 +85,7 @@ def _format_operation(title: str, operation: dict[str, Any]) -> str:
         lines.append(f"Body: {body_type}{'' if body.get('required') else '; may be left out'}.")
     responses: dict[str, Any] = operation["responses"]
     answers = [_format_response(status, response) for status, response in responses.items() if status.startswith("2")]
-    lines.append(f"Answer: {'; '.join(answers)}." + (f" Python: {python}." if python else ""))
+    lines.append(f"Answer: {'; '.join(answers)}. Clients: `{method}`." + (f" Python: {python}." if python else ""))
     return "\n".join([*lines, ""])
 
 

@@ -93,6 +93,16 @@ def test_the_types_for_node_declare_each_method_that_there_is() -> None:
     assert set(methods) == set(re.findall(r"^  (\w+)[<(]", declared, re.MULTILINE))
 
 
+def test_the_reference_names_each_request_s_method_in_the_clients() -> None:
+    methods = re.findall(r" Clients: `(\w+)`\.", (ROOT / "docs/control-plane.md").read_text())
+    assert len(methods) == len(operations())
+    java = (FOLDER / "java/src/main/java/minibroker/control/ControlClient.java").read_text()
+    go = (FOLDER / "go/operations.go").read_text().lower()
+    for method in methods:
+        assert re.search(rf"^    public .* {method}\(", java, re.MULTILINE), method
+        assert f"func (c *client) {method.lower()}(" in go, method
+
+
 @pytest.mark.torture
 def test_the_types_for_node_take_what_is_right_and_refuse_what_is_not(tmp_path: Path) -> None:
     node = tool("node")
