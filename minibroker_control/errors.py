@@ -1,7 +1,7 @@
 """Errors as returned to HTTP clients: a status and `{"error": ..., "message": ...}`."""
 
 import json
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -12,7 +12,13 @@ from starlette.responses import Response
 
 from minibroker.cluster import errors
 from minibroker.cluster.cluster import ClusterError
+from minibroker.operations.overview import overview
 from minibroker.server.faults.fault import FaultError
+
+if TYPE_CHECKING:
+    from minibroker_control.remote import Remote
+
+_REPORTED_REQUESTS: Final = 20
 
 
 class Problem(BaseModel):
@@ -59,9 +65,6 @@ def handle_errors(app: FastAPI) -> None:
         (errors.OperationError, 400, None, "{}"),
         (FaultError, 400, None, "{}"),
         (ClusterError, 409, None, "{}"),
-        # A timeout is not reported as 408, because some clients repeat such a request automatically.
-        (errors.WaitTimeoutError, 409, "timeout", "{}"),
-        (errors.UnexpectedRecordError, 409, "unexpected", "{}"),
         (UnavailableError, 503, None, "the broker is not running"),
         (UnicodeEncodeError, 400, None, "the text is not valid Unicode: {0.reason}"),
         (RecursionError, 400, None, "the body is nested too deeply"),
@@ -69,6 +72,7 @@ def handle_errors(app: FastAPI) -> None:
         (Exception, 500, None, "{0.__class__.__name__}: {0}"),
     ):
         app.add_exception_handler(kind, _problem_handler(status, word, message))
+    app.add_exception_handler(errors.FailedExpectationError, _respond_to_failed_expectation)
 
 
 def _problem_handler(status: int, word: str | None, message: str) -> Any:
@@ -76,6 +80,15 @@ def _problem_handler(status: int, word: str | None, message: str) -> Any:
         return problem_response(status, message.format(error), word)
 
     return handle
+
+
+async def _respond_to_failed_expectation(request: Request, error: Exception) -> Response:
+    """Return the error followed by the broker's content and newest requests, as in the report of a failed test."""
+    remote: Remote = request.app.state.remote
+    report = await remote(lambda broker: overview(broker.services, _REPORTED_REQUESTS))
+    # A timeout is not reported as 408, because some clients repeat such a request automatically.
+    word = "timeout" if isinstance(error, errors.WaitTimeoutError) else "unexpected"
+    return problem_response(409, f"{error}\n{report}", word)
 
 
 async def _respond_to_invalid(_: Request, error: Exception) -> Response:

@@ -13,6 +13,8 @@ from minibroker.server.services import Services
 
 _SHOWN_RECORDS: Final = 5
 """Records shown of a request, if the broker has schemas."""
+_SHOWN_NAMES: Final = 50
+"""Maximum number of topics, and of groups."""
 
 
 async def overview(services: Services, requests: int) -> str:
@@ -21,7 +23,7 @@ async def overview(services: Services, requests: int) -> str:
     If the broker has schemas, the decoded keys and values of a request's first records follow it.
     """
     services.core.writes.commit()
-    lines = ["topics:"]
+    topics: list[str] = []
     for topic in sorted(services.core.topics, key=lambda topic: topic.name):
         if not topic.is_internal:
             logs = [partition.log for partition in topic.partitions]
@@ -30,14 +32,12 @@ async def overview(services: Services, requests: int) -> str:
             size = format_count(len(logs), "partition")
             meant = services.misspelt_topics.get(topic.name)
             hint = f"; created for a client, did you mean {meant!r}?" if meant else ""
-            lines.append(f"  {topic.name} ({size}), {f'offsets {filled}' if filled else 'no records'}{hint}")
-    if len(lines) == 1:
-        lines = ["topics: none"]
-    groups = sorted(services.groups.store.groups(), key=lambda group: group.group_id)
-    lines += ["groups:" if groups else "groups: none"]
-    lines += [
-        f"  {group.group_id}: {group.state.value}, {format_count(len(group.members), 'member')}" for group in groups
+            topics.append(f"  {topic.name} ({size}), {f'offsets {filled}' if filled else 'no records'}{hint}")
+    groups = [
+        f"  {group.group_id}: {group.state.value}, {format_count(len(group.members), 'member')}"
+        for group in sorted(services.groups.store.groups(), key=lambda group: group.group_id)
     ]
+    lines = [*_list("topics", topics), *_list("groups", groups)]
     if isinstance(services.core.clock, SystemClock) and services.core.clock.ahead_ms:
         lines.append(f"clock: {format_duration(services.core.clock.ahead_ms / 1000)} ahead of the machine's")
     lines += [f"hint: {hint}" for hint in services.core.advice.security_hints()]
@@ -51,6 +51,12 @@ async def overview(services: Services, requests: int) -> str:
             records = await decode_entry(services, entry, _SHOWN_RECORDS)
             lines += [f"    key={show(key)}, value={show(value)}" for key, value in records]
     return "\n".join(lines)
+
+
+def _list(title: str, lines: list[str]) -> list[str]:
+    """Return the first lines below a title."""
+    more = [f"  and {len(lines) - _SHOWN_NAMES} more"] if len(lines) > _SHOWN_NAMES else []
+    return [f"{title}:", *lines[:_SHOWN_NAMES], *more] if lines else [f"{title}: none"]
 
 
 def _describe_age(journal: Journal, entry: Entry) -> str:

@@ -160,6 +160,15 @@ def test_a_record_that_does_not_come_is_a_conflict_that_compares(control: Contro
     waited = control.ask("POST", "/topics/orders/records/wait", {"count": 2, "timeout": 0}).problem
     assert waited[:2] == (409, "timeout")
     assert "expected 2 records in 'orders' within 0 s; found 1" in waited[2]
+    assert waited[2].endswith("\n  orders (1 partition), offsets 0: 0..1\ngroups: none\nrequests: none")
+
+
+def test_the_report_of_a_failure_shows_fifty_topics(control: Control, broker: Broker) -> None:
+    for number in range(52):
+        broker.create_topic(f"t{number:02}")
+    message = control.ask("POST", "/topics/t00/records/expect", {"timeout": 0}).problem[2]
+    shown = message.partition("\ntopics:\n")[2].splitlines()
+    assert (len(shown), shown[-3:]) == (53, ["  and 3 more", "groups: none", "requests: none"])
 
 
 def test_null_is_expected_as_null_and_what_is_not_said_is_anything(control: Control, broker: Broker) -> None:
