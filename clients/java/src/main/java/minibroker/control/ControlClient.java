@@ -19,15 +19,19 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
+import java.util.Set;
 
 /**
  * A client of one control plane. Each method sends one request and has the operation's name in docs/control-plane.md.
  *
- * <p>An error response throws a ControlException, and a missing response an UncheckedIOException. Clients are
- * thread-safe.
+ * <p>An error response throws a ControlException, and a missing response an UncheckedIOException. What does not come in
+ * time, or should not have come, throws an AssertionError. Clients are thread-safe.
  */
 public final class ControlClient {
     private static final HttpClient HTTP = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
+
+    private static final Set<String> EXPECTATIONS = Set.of("timeout", "unexpected");
 
     private final String url;
     private final String token;
@@ -78,33 +82,46 @@ public final class ControlClient {
         return list(RecordMetadata.class, "records", call("POST", path("topics", topic, "records"), body));
     }
 
+    /** Returns the committed records of a topic, at most 10,000. */
+    public List<ConsumedRecord> readRecords(String topic, Format format) {
+        return readRecords(topic, new ReadOptions().format(format)).records();
+    }
+
     public RecordPart readRecords(String topic, ReadOptions options) {
         return get(RecordPart.class, path("topics", topic, "records") + query(options.map));
     }
 
-    /** Waits until a topic has this many matching committed records, and returns all of them. */
+    /** Waits ten seconds until a topic has this many committed records, and returns all of them. */
+    public List<ConsumedRecord> waitForRecords(String topic, int count, Format format) {
+        return waitForRecords(topic, count, Expected.any(), null, format);
+    }
+
+    /** Like {@link #waitForRecords(String, int, Format)}, for matching records only. A null timeout is ten seconds. */
     public List<ConsumedRecord> waitForRecords(String topic, int count, Expected matching, Duration timeout, Format format) {
-        Map<String, Object> body = new LinkedHashMap<>(timeout(timeout));
+        Map<String, Object> body = body("timeout", timeout);
         body.put("count", count);
-        body.put("matching", matching.map);
+        body.put("matching", criteria(matching));
         return list(ConsumedRecord.class, "records", call("POST", records(topic, "wait", format), body));
     }
 
-    /** Waits ten seconds for a record and returns it. The exception compares it with the existing records. */
+    /** Waits ten seconds for a record and returns it. The AssertionError compares it with the existing records. */
     public ConsumedRecord expect(String topic, Expected expected, Format format) {
-        return expect(topic, expected, Duration.ofSeconds(10), format);
+        return expect(topic, expected, null, format);
     }
 
     public ConsumedRecord expect(String topic, Expected expected, Duration timeout, Format format) {
-        return post(ConsumedRecord.class, records(topic, "expect", format), expected.with("timeout", timeout));
+        Map<String, Object> body = body("timeout", timeout);
+        body.putAll(criteria(expected));
+        return post(ConsumedRecord.class, records(topic, "expect", format), body);
     }
 
     /**
-     * Throws a ControlException with the code unexpected if a topic has a matching record or gets one within the time.
+     * Throws an AssertionError if a topic has a matching record or gets one within the time. It checks once for null.
      * Returns warnings, such as for a topic whose name is probably misspelled.
      */
     public List<String> expectNone(String topic, Expected absent, Duration within) {
-        Map<String, Object> body = absent.with("within", within);
+        Map<String, Object> body = body("within", within);
+        body.putAll(criteria(absent));
         return warnings(call("POST", path("topics", topic, "records", "expect-none"), body));
     }
 
@@ -127,14 +144,14 @@ public final class ControlClient {
 
     /** Waits until every member has its assignment. The group must have this many members, or any number for null. */
     public Group waitUntilStable(String group, Integer members, Duration timeout) {
-        Map<String, Object> body = new LinkedHashMap<>(timeout(timeout));
+        Map<String, Object> body = body("timeout", timeout);
         body.put("members", members);
         return post(Group.class, path("groups", group, "wait-until-stable"), body);
     }
 
     /** Waits until a group has read and committed all records of a topic, or of all topics for null. */
     public List<Committed> waitUntilCaughtUp(String group, String topic, Duration timeout) {
-        Map<String, Object> body = new LinkedHashMap<>(timeout(timeout));
+        Map<String, Object> body = body("timeout", timeout);
         body.put("topic", topic);
         return list(Committed.class, "partitions", call("POST", path("groups", group, "wait-until-caught-up"), body));
     }
@@ -291,9 +308,9 @@ public final class ControlClient {
 
     /** Waits for this many matching requests, and returns all of them. */
     public JournalEntries waitForRequests(int count, RequestFilter filter, Duration timeout) {
-        Map<String, Object> body = new LinkedHashMap<>(filter.map);
+        Map<String, Object> body = body("timeout", timeout);
+        body.putAll(filter.map);
         body.put("count", count);
-        body.putAll(timeout(timeout));
         return post(JournalEntries.class, "/requests/wait", body);
     }
 
@@ -384,8 +401,17 @@ public final class ControlClient {
         return query;
     }
 
-    private static Map<String, Object> timeout(Duration timeout) {
-        return Map.of("timeout", timeout.toMillis() / 1000.0);
+    /** Returns a body with a time in seconds, or without it for null, which is the broker's default. */
+    private static Map<String, Object> body(String name, Duration time) {
+        Map<String, Object> body = new LinkedHashMap<>();
+        if (time != null) {
+            body.put(name, time.toMillis() / 1000.0);
+        }
+        return body;
+    }
+
+    private static Map<String, Object> criteria(Expected expected) {
+        return Objects.requireNonNull(expected, "minibroker: no expectation; Expected.any() is any record").map;
     }
 
     private static List<Object> maps(NewRecord[] records) {
@@ -487,6 +513,9 @@ public final class ControlClient {
             // The body is not JSON: see below.
         }
         if (answer instanceof Map<?, ?> map && map.get("error") instanceof String code) {
+            if (EXPECTATIONS.contains(code)) {
+                throw new AssertionError("minibroker: " + map.get("message"));
+            }
             return new ControlException(request, response.statusCode(), code, (String) map.get("message"), answer);
         }
         String reason = "not an answer of a control plane: " + response.body();

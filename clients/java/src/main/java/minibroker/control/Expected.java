@@ -1,6 +1,5 @@
 package minibroker.control;
 
-import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.Map;
 
@@ -51,11 +50,5 @@ public final class Expected extends Fields<Expected> {
     /** The timestamp in milliseconds since the epoch, only for waitForRecords. */
     public Expected timestamp(long timestamp) {
         return set("timestamp", timestamp);
-    }
-
-    Map<String, Object> with(String name, Duration time) {
-        Map<String, Object> body = new LinkedHashMap<>(map);
-        body.put(name, time.toMillis() / 1000.0);
-        return body;
     }
 }

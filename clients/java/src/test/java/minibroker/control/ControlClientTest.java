@@ -49,8 +49,14 @@ class ControlClientTest {
         BROKER.close();
     }
 
-    private static void assertFails(String code, Executable call) {
+    private static void assertRefused(String code, Executable call) {
         assertEquals(code, assertThrows(ControlException.class, call).code());
+    }
+
+    /** Runs a call that fails a test, with the broker's topics in the message. */
+    private static void assertFails(String message, Executable call) {
+        String shown = assertThrows(AssertionError.class, call).getMessage();
+        assertTrue(shown.startsWith("minibroker: " + message) && shown.contains("\ntopics:"), shown);
     }
 
     /** Sends an ApiVersions request of version 0, which Kafka clients send first. */
@@ -97,7 +103,7 @@ class ControlClientTest {
         control.configureTopic("orders", Map.of("retention.ms", 5));
         assertEquals("5", control.readTopicConfigs("orders").get("retention.ms"));
         control.deleteTopic("orders");
-        assertFails("not_found", () -> control.describeTopic("orders"));
+        assertRefused("not_found", () -> control.describeTopic("orders"));
     }
 
     @Test
@@ -126,12 +132,19 @@ class ControlClientTest {
         expected.offset(0).timestamp(5);
         assertEquals(0, control.waitForRecords("given", 1, expected, LONG, Format.TEXT).get(0).offset());
         assertFails(
-            "timeout", () -> control.waitForRecords("given", 4, Expected.any(), Duration.ZERO, Format.TEXT));
+            "expected 4 records", () -> control.waitForRecords("given", 4, Expected.any(), Duration.ZERO, Format.TEXT));
+
+        assertEquals(record, control.expect("given", Expected.ofKey("k"), null, Format.JSON));
+        List<Answers.ConsumedRecord> all = control.waitForRecords("given", 3, Format.TEXT);
+        assertEquals(all, control.waitForRecords("given", 3, Expected.any(), null, Format.TEXT));
+        assertEquals(all, control.readRecords("given", Format.TEXT));
+        Executable nothing = () -> control.expect("given", null, Format.TEXT);
+        assertTrue(assertThrows(NullPointerException.class, nothing).getMessage().contains("Expected.any()"));
 
         assertTrue(control.expectNone("givn", Expected.any(), Duration.ZERO).get(0).contains("given"));
         Expected absent = Expected.ofKey("z").value("z").header("z", null).partition(1);
         assertEquals(List.of(), control.expectNone("given", absent, Duration.ofMillis(1)));
-        assertFails("unexpected", () -> control.expectNone("given", Expected.ofKey("k"), Duration.ZERO));
+        assertFails("expected no record", () -> control.expectNone("given", Expected.ofKey("k"), Duration.ZERO));
     }
 
     @Test
@@ -146,9 +159,9 @@ class ControlClientTest {
         assertEquals(0, lag.total());
         assertEquals(1, lag.warnings().size());
         assertEquals(List.of(), control.sharePartitions("team/a"));
-        assertFails("timeout", () -> control.waitUntilStable("team/a", 1, Duration.ZERO));
-        assertFails("timeout", () -> control.waitUntilCaughtUp("team/a", "given", Duration.ZERO));
-        assertFails("conflict", () -> control.rebalance("team/a"));
+        assertFails("", () -> control.waitUntilStable("team/a", 1, Duration.ZERO));
+        assertFails("", () -> control.waitUntilCaughtUp("team/a", "given", Duration.ZERO));
+        assertRefused("conflict", () -> control.rebalance("team/a"));
     }
 
     @Test
@@ -249,7 +262,7 @@ class ControlClientTest {
         assertEquals(requests.subList(1, 2), control.listRequests(ours).requests());
         RequestFilter none = new RequestFilter().topic("given").group("g").error("NOT_COORDINATOR");
         assertEquals(List.of(), control.listRequests(none).requests());
-        assertFails("timeout", () -> control.waitForRequests(1, none, Duration.ZERO));
+        assertFails("", () -> control.waitForRequests(1, none, Duration.ZERO));
 
         Answers.FaultHits hits = control.readFault(id);
         assertEquals(1, hits.fired());
@@ -280,7 +293,7 @@ class ControlClientTest {
         ControlException error = assertThrows(ControlException.class, () -> control.describeTopic("gvien"));
         String message = "there is no topic 'gvien'; topics: given; did you mean given?";
         assertEquals("minibroker: GET /topics/gvien: " + message + " (404 not_found)", error.getMessage());
-        assertFails("unauthorized", () -> new ControlClient(control.url(), "wrong").listBrokers());
+        assertRefused("unauthorized", () -> new ControlClient(control.url(), "wrong").listBrokers());
         ControlClient nowhere = new ControlClient("http://127.0.0.1:1/");
         assertTrue(assertThrows(UncheckedIOException.class, nowhere::about).getMessage()
             .startsWith("minibroker: no answer of the control plane at http://127.0.0.1:1: "));
