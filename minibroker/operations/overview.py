@@ -3,12 +3,14 @@
 from typing import Final
 
 from minibroker.clock import SystemClock
+from minibroker.coordinators.groups.registry import AnyGroup
+from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.operations.matching import show
 from minibroker.operations.schemas import decode_entry
 from minibroker.operations.wording import format_count, format_duration
 from minibroker.server.inspection.journal import Entry, Journal
 from minibroker.server.inspection.recording import journal_of
-from minibroker.server.inspection.request_lines import line_of
+from minibroker.server.inspection.request_lines import fold_repeats, line_of
 from minibroker.server.services import Services
 
 _SHOWN_RECORDS: Final = 5
@@ -35,6 +37,7 @@ async def overview(services: Services, requests: int) -> str:
             topics.append(f"  {topic.name} ({size}), {f'offsets {filled}' if filled else 'no records'}{hint}")
     groups = [
         f"  {group.group_id}: {group.state.value}, {format_count(len(group.members), 'member')}"
+        f"{_describe_commits(services, group)}"
         for group in sorted(services.groups.store.groups(), key=lambda group: group.group_id)
     ]
     lines = [*_list("topics", topics), *_list("groups", groups)]
@@ -44,10 +47,13 @@ async def overview(services: Services, requests: int) -> str:
     journal = journal_of(services)
     if journal is not None:
         entries = list(journal)
-        left_out = f", the last {requests} of {len(entries)}" if len(entries) > requests else ""
+        folded = fold_repeats(entries, requests)
+        shown = sum(times for _, times in folded)
+        left_out = f", the last {shown} of {len(entries)}" if len(entries) > shown else ""
         lines.append(f"requests{left_out}:" if entries else "requests: none")
-        for entry in entries[-requests:]:
-            lines.append(f"  {line_of(entry)}{_describe_age(journal, entry)}")
+        for entry, times in folded:
+            repeated = f", {times} times" if times > 1 else ""
+            lines.append(f"  {line_of(entry)}{repeated}{_describe_age(journal, entry)}")
             records = await decode_entry(services, entry, _SHOWN_RECORDS)
             lines += [f"    key={show(key)}, value={show(value)}" for key, value in records]
     return "\n".join(lines)
@@ -57,6 +63,18 @@ def _list(title: str, lines: list[str]) -> list[str]:
     """Return the first lines below a title."""
     more = [f"  and {len(lines) - _SHOWN_NAMES} more"] if len(lines) > _SHOWN_NAMES else []
     return [f"{title}:", *lines[:_SHOWN_NAMES], *more] if lines else [f"{title}: none"]
+
+
+def _describe_commits(services: Services, group: AnyGroup) -> str:
+    """Return how far a group has committed each topic. A share group commits nothing."""
+    if isinstance(group, ShareGroup):
+        return ""
+    parts: list[str] = []
+    for name, offsets in group.offsets.committed.items():
+        if (topic := services.core.topics.get(name)) is not None:
+            end = sum(partition.log.high_watermark for partition in topic.partitions)
+            parts.append(f"{sum(commit.offset for commit in offsets.values())} of {end} in {name}")
+    return f", committed {', '.join(parts)}" if parts else ", nothing committed"
 
 
 def _describe_age(journal: Journal, entry: Entry) -> str:

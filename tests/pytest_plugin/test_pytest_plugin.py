@@ -100,6 +100,11 @@ def test_a_failed_test_tells_what_the_broker_has_seen(run: Run) -> None:
     tests = """
 def test_it(kafka):
     kafka.create_topic("orders", 2)
+    kafka.produce("orders", "x")
+    reader = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"})
+    reader.subscribe(["orders"])
+    reader.commit(message=reader.poll(60), asynchronous=False)
+    reader.close()
     with kafka.fault(api="Produce", error="NOT_LEADER_OR_FOLLOWER", times=1):
         produce(kafka, "orders", b"x")
     kafka.expect("orders", "y", timeout=0)
@@ -112,6 +117,7 @@ def test_without(kafka_session):
     assert "value: expected 'y', found 'x'" in result.stdout
     section = result.stdout.split("- kafka -")[1].split("____")[0]
     assert "  orders (2 partitions), offsets " in section
+    assert "  g: Empty, 0 members, committed 1 of 2 in orders\n" in section
     assert re.search(r"  Produce v\d+ orders-\d .*: fault \{'api': 'Produce', .*NOT_LEADER_OR_FOLLOWER in", section)
     assert result.stdout.count("- kafka -") == 1
 

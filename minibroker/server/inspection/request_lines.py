@@ -15,10 +15,18 @@ from minibroker_protocol.primitives import RECORDS, WireType
 from minibroker_protocol.schema import fields_of
 
 _MOST_NAMES: Final = 5
+_IDLE_APIS: Final = frozenset(
+    {"Fetch", "ShareFetch", "Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"}
+)
 
 
 def line_of(entry: Entry) -> str:
     """Return the line for an entry, without a line end."""
+    line = _line_without_time(entry)
+    return line if entry.duration_ms is None else f"{line} in {entry.duration_ms:.1f} ms"
+
+
+def _line_without_time(entry: Entry) -> str:
     words = [f"{entry.api or 'unreadable request'} v{entry.version}" if entry.version >= 0 else "unreadable request"]
     words += subjects_of(entry.targets)
     if records := records_of(entry.request):
@@ -26,6 +34,29 @@ def line_of(entry: Entry) -> str:
     client = entry.connection.rpartition("-")[2]
     words.append(f"from {entry.client_id} {client}" if entry.client_id else f"from {client}")
     return f"{' '.join(words)}: {_format_outcome(entry)}"
+
+
+def fold_repeats(entries: Sequence[Entry], limit: int) -> list[tuple[Entry, int]]:
+    """Return at most `limit` of the newest requests, oldest first, each with the number of requests it stands for.
+
+    It stands for earlier ones whose lines differ in the duration alone, if only heartbeats and fetches without records
+    came in between. Requests with records are not folded.
+    """
+    folded: list[tuple[Entry, int]] = []
+    repeats: dict[str, int] = {}
+    for entry in reversed(entries):
+        line = _line_without_time(entry)
+        if line in repeats and not records_of(entry.request):
+            newest, times = folded[repeats[line]]
+            folded[repeats[line]] = newest, times + 1
+            continue
+        if len(folded) == limit:
+            break
+        if entry.api not in _IDLE_APIS or not line.endswith(": ok"):
+            repeats.clear()
+        repeats[line] = len(folded)
+        folded.append((entry, 1))
+    return folded[::-1]
 
 
 def _format_outcome(entry: Entry) -> str:
@@ -42,8 +73,7 @@ def _format_outcome(entry: Entry) -> str:
         parts.append(" ".join(sorted(code.name for code in entry.error_codes)) or "ok")
         if records := records_of(entry.response):
             parts.append(records)
-    text = ", ".join(parts)
-    return text if entry.duration_ms is None else f"{text} in {entry.duration_ms:.1f} ms"
+    return ", ".join(parts)
 
 
 def subjects_of(targets: Sequence[Target]) -> Sequence[str]:

@@ -30,7 +30,7 @@ from minibroker.server.faults.fault import Fault
 from minibroker.server.faults.registry import faults_of
 from minibroker.server.inspection.journal import Entry
 from minibroker.server.inspection.recording import recording_of
-from minibroker.server.inspection.request_lines import line_of
+from minibroker.server.inspection.request_lines import fold_repeats, line_of
 from minibroker.server.requests.dispatch import compose
 from minibroker_protocol.messages.groups import HeartbeatRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -51,6 +51,20 @@ def over(tapped: Tapped) -> list[Entry]:
     entries: list[Entry] = []
     recording_of(tapped.services).watch(entries.append)
     return entries
+
+
+def test_idle_requests_that_repeat_between_others_are_folded(tapped: Tapped, over: list[Entry]) -> None:
+    tapped.produce(batch(b"a"))
+    over.clear()
+    for _ in range(5):
+        tapped.ask(fetch_request(("t", 0, 1), max_wait_ms=0), 12)
+        tapped.ask(fetch_request(("t", 1, 0), max_wait_ms=0), 12)
+    tapped.produce(batch(b"b"))
+    tapped.produce(batch(b"b"))
+    tapped.ask(fetch_request(("t", 0, 3), max_wait_ms=0), 12)
+    folded = [(entry.api, entry.number, times) for entry, times in fold_repeats(over, 20)]
+    assert folded == [("Fetch", 10, 5), ("Fetch", 11, 5), ("Produce", 12, 1), ("Produce", 13, 1), ("Fetch", 14, 1)]
+    assert [entry.number for entry, _ in fold_repeats(over, 4)] == [11, 12, 13, 14]
 
 
 def test_a_line_tells_what_was_asked_by_whom_and_how_it_ended(tapped: Tapped, over: list[Entry]) -> None:
