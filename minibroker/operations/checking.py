@@ -69,6 +69,8 @@ async def run_check(services: Services, check: str, inputs: Topics, outputs: Top
 def _judge(pipeline: Pipeline, check: str) -> CheckResult:
     pipeline.reasons = []
     try:
+        if check != "commits_do_not_go_back":
+            pipeline.check_ids()
         findings = list(_CHECKS[check](pipeline))
     except UnmatchedError as error:
         return make_result(check, [], [str(error)])

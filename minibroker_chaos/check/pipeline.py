@@ -146,6 +146,20 @@ class Pipeline:
                 found.setdefault(output_id, []).append(Output(record, batch, append))
         return found
 
+    def check_ids(self) -> None:
+        """Check that inputs and outputs are tied by their ids at all.
+
+        Raises:
+            UnmatchedError: No output has an id that is expected of an input.
+        """
+        expected = [output_id for _, ids in self.input_ids for output_id in ids]
+        found = [output_id for output_id in self.outputs_of if output_id is not None]
+        if expected and found and self.outputs_of.keys().isdisjoint(expected):
+            theirs = ", ".join(map(repr, found[:2]))
+            raise UnmatchedError(
+                f"no output has the id of an input, such as {expected[0]!r}; theirs are {theirs}: give output_key"
+            )
+
     @property
     def unmatched_outputs(self) -> list[Output]:
         """The outputs without an id."""
@@ -244,7 +258,7 @@ class Pipeline:
             for group, state in self.groups.items()
             if state.committed.get(partition, -1) > record.offset
         ]
-        return f"is done: {', '.join(passed)}" if passed else "is not committed yet", []
+        return f"is done: {', '.join(passed)}" if passed else "is committed by no group yet", []
 
     def finding(
         self, check: str, summary: str, place: tuple[TopicPartition, int], about: Iterable[Fact], *, certain: bool
@@ -271,8 +285,9 @@ class Pipeline:
         for fact in (*steps[-_CONTEXT:], *reversed(context)):
             if len(chosen) < MAX_LINES - 1:
                 chosen[fact.tick] = fact
-        lines = [f"request {fact.number}: {fact}" for _, fact in sorted(chosen.items())][: MAX_LINES - 1]
-        return tuple(lines) if steps else (*lines, "no misbehavior of the broker came before it")
+        ordered = sorted(chosen.values(), key=lambda fact: (fact.number, fact.tick))
+        lines = [f"request {fact.number}: {fact}" for fact in ordered][: MAX_LINES - 1]
+        return tuple(lines) if steps else (*lines, "until then the broker had no fault, no chaos and no new leader")
 
 
 def _subjects_of(fact: Fact) -> tuple[str, ...]:

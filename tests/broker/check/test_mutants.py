@@ -1,6 +1,7 @@
 """Wrong applications are found, each by the check that is about its bug, and with certainty where the broker saw it."""
 
 import asyncio
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -43,6 +44,9 @@ def findings(broker: Broker, check: str, **about: str) -> list[Finding]:
     assert result.outcome == "failed"
     assert result.certain == result.findings, result
     assert all(1 < len(finding.time_line) <= 20 for finding in result.findings)
+    for finding in result.findings:
+        numbers = [int(number) for number in re.findall(r"^request (\d+):", "\n".join(finding.time_line), re.MULTILINE)]
+        assert numbers == sorted(numbers)
     return list(result.findings)
 
 
@@ -63,7 +67,21 @@ def test_a_commit_before_the_work_is_ahead_and_loses_what_a_crash_interrupts() -
         (lost,) = findings(broker, "no_loss")
         assert lost.summary.startswith("in-0@2 was committed by app-consumer at request")
         assert "app-consumer committed 3 of in-0 for g" in lost.time_line[-2]
-        assert lost.time_line[-1] == "no misbehavior of the broker came before it"
+        assert lost.time_line[-1] == "until then the broker had no fault, no chaos and no new leader"
+
+
+@pytest.mark.parametrize("check", ["no_loss", "no_commit_ahead", "no_duplicates", "all"])
+def test_outputs_with_ids_of_another_kind_are_no_findings(check: str) -> None:
+    with broker_with_inputs(3) as broker:
+        with consumer(broker) as opened:
+            for message in read(opened, 3):
+                broker.produce("out", message.value() or b"", key="c0")
+                opened.commit(message=message, asynchronous=False)
+        with pytest.raises(CheckFailedError) as failure:
+            broker.check.run(check, "in", "out")
+        assert failure.value.result.findings == ()
+        assert "no output has the id of an input, such as 'k0'; theirs are 'c0': give output_key" in str(failure.value)
+        broker.check.no_loss("in", "out", key="value")
 
 
 def test_a_pool_that_commits_its_highest_offset_is_ahead_of_slower_workers() -> None:
