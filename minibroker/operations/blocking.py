@@ -71,7 +71,9 @@ def _argument_error(name: str, method: Callable[..., Any], error: TypeError) -> 
     """Return the error under the name that the caller used, with the accepted arguments."""
     _, *parameters = signature(method).parameters.values()
     takes = ", ".join(str(parameter.replace(annotation=parameter.empty)) for parameter in parameters)
-    return TypeError(f"{str(error).replace(method.__qualname__, name)}; it takes ({takes})")
+    is_count = method.__name__ == "expect" and "'count'" in str(error)
+    hint = ". For several records there is wait_for(topic, count, matching=record(...))" if is_count else ""
+    return TypeError(f"{str(error).replace(method.__qualname__, name)}; it takes ({takes}){hint}")
 
 
 class Handle(Facade[Async]):

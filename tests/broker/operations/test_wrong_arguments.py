@@ -52,6 +52,8 @@ def test_an_argument_that_a_method_does_not_take_is_answered_with_those_it_takes
     untyped: Any = running
     with pytest.raises(TypeError, match=r"^Broker\.produce\(\) got .* 'value'; it takes \(topic, \*values, key=None, "):
         untyped.produce("orders", value="x")
+    with pytest.raises(TypeError, match=r"\)\. For several records there is wait_for\(topic, count, matching=record"):
+        untyped.expect("orders", count=2)
     with pytest.raises(TypeError, match=r"^ConsumerGroup\.lag\(\) takes 1 .*; it takes \(\)$"):
         untyped.group("g").lag("orders")
 
