@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from minibroker.server.faults.fault import Fault
 from minibroker.server.requests.declarations import Target
 from minibroker_chaos.points import Points
+from minibroker_protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from minibroker.server.faults.fault import RequestContext
+    from minibroker.server.inspection.recording import RecordedRequest
     from minibroker_chaos.decisions import Schedule
     from minibroker_chaos.points import Occasion
     from minibroker_chaos.rows import Row
@@ -39,6 +41,7 @@ _COORDINATOR_REACTIONS: Final = {
     "InitProducerId": "got a new producer id or epoch",
 }
 """What the next requests of a client say, after a misbehaviour at a partition, a group or a transaction."""
+_ORDINARY_CODES: Final = frozenset({ErrorCode.MEMBER_ID_REQUIRED})
 _DATA_APIS: Final = frozenset({"Produce", "Fetch", "ShareFetch", "ShareAcknowledge"})
 _AT_START: Final = frozenset(
     {"Metadata", "FindCoordinator", "JoinGroup", "SyncGroup", "OffsetFetch", "ListOffsets", "InitProducerId"}
@@ -149,6 +152,8 @@ class Decider:
                 self.steps.append(step)
                 self._note_first_batch(context.api, occasion, fault, step)
                 self._on_step(step)
+                if fault is not None and fault.error is not None:
+                    step.felt = f"got {cast('ErrorCode', fault.error).name}"
                 group = self.points.group_of(occasion.target, context.client_id) if row.is_of_group else None
                 target = occasion.target if group is None else Target(group=group)
                 self._watches.append(_Watch(step, context, target, fault, group is not None))
@@ -175,6 +180,14 @@ class Decider:
                     return self._unstarted[header.producer_id, target], fault
                 del self._unstarted[header.producer_id, target]
         return None
+
+    def observe(self, entry: RecordedRequest, codes: Iterable[int]) -> None:
+        """Record that a client got these error codes. It has felt an action of a step before, whatever it does next."""
+        errors = [ErrorCode(code).name for code in codes if code not in _ORDINARY_CODES] if self._watches else []
+        for watch in self._watches if errors else ():
+            is_own = watch.context.client_id == entry.client_id and not watch.is_of_group
+            if watch.is_action and not watch.step.is_felt and (is_own or names_any(entry, watch.target)):
+                watch.step.felt = f"got {errors[0]}"
 
     def _watch(self, context: RequestContext, request: Any, opened_after: int, occasions: list[Occasion]) -> None:
         """Record what a request says about the steps before it."""
@@ -204,7 +217,7 @@ class Decider:
                 self._watches.remove(watch)
 
 
-def names_any(context: RequestContext, target: Target) -> bool:
+def names_any(context: RequestContext | RecordedRequest, target: Target) -> bool:
     """Return whether a request names the partition, the group or the transactional id of a target."""
     return any(
         (target.group is not None and other.group == target.group)

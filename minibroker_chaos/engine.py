@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.server.faults.registry import faults_of
+from minibroker.server.inspection.journal import error_codes_of
 from minibroker.server.inspection.recording import recording_of
 from minibroker_chaos.check.facts import facts_of
 from minibroker_chaos.check.invariants import find_broker_violations
@@ -14,7 +15,7 @@ from minibroker_chaos.decider import Decider, names_any
 from minibroker_chaos.decisions import SeededSchedule, StoredSchedule
 from minibroker_chaos.rows import ROWS, Row, rows_of
 from minibroker_chaos.situation import Held, Situation
-from minibroker_chaos.steps import DEFAULT_PROFILE, VERSION, ChaosError, Step
+from minibroker_chaos.steps import DEFAULT_PROFILE, NOT_EXERCISED, VERSION, ChaosError, Step
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
@@ -123,13 +124,16 @@ class Chaos:
         """End all that is held, for another chaos that takes the place of this one."""
         was_quiet = self._decider.is_quiet
         self._end_all()
+        faults_of(self._services).remove_observer(self._observe)
         self._decider.is_quiet = was_quiet
         self.is_replaced = True
 
     def resume(self) -> None:
         """Be the chaos of the broker."""
         self._services.chaos = self
-        faults_of(self._services).advisor = self._advise
+        faults = faults_of(self._services)
+        faults.advisor = self._advise
+        faults.add_observer(self._observe)
 
     def restart(self) -> None:
         """Forget the run so far, for a test that begins with an empty broker."""
@@ -162,6 +166,7 @@ class Chaos:
         finally:
             if self._is_running:
                 self._is_running = False
+                faults_of(self._services).remove_observer(self._observe)
                 self._services.chaos = faults_of(self._services).advisor = None
                 if self._outer is not None:
                     self._outer.resume()
@@ -196,7 +201,7 @@ class Chaos:
         bug = "void, because of a bug of minibroker; please report it with the seed"
         lines += [f"{bug}: {violation}" for violation in self.violations]
         if not self.is_felt:
-            lines.append("not exercised: no client reacted to a misbehaviour")
+            lines.append(NOT_EXERCISED)
         if self.outlived:
             lines.append(f"connected before the run: {', '.join(sorted(self.outlived))}")
         return lines
@@ -228,6 +233,10 @@ class Chaos:
             fault = old[0].fault
             entry.chaos = entry.chaos or old[1]
         return fault
+
+    def _observe(self, entry: RecordedRequest, request: Any, response: Any, call: Call) -> None:  # noqa: ARG002 - others need them
+        """Pass the errors that a client gets to the decider. See `FaultRegistry.add_observer`."""
+        self._decider.observe(entry, error_codes_of(response))
 
     def _decide(self, context: RequestContext, request: Any, call: Call, entry: RecordedRequest) -> Fault | None:
         self._number += 1

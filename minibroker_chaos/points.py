@@ -1,8 +1,9 @@
 """The points of a run: what clients do, named so that each run of the same program meets the same names.
 
-A name has no ids with random parts, no ports and no times. Records are named by their content, transactions by their
-count. Polls are named by their progress, as are commits: a request that moves a position from 10 to 13 meets the points
-11, 12 and 13, however the client divides its work into requests. Everything else is counted.
+A name has no ids with random parts, no running numbers of clients, no ports and no times. Records are named by their
+content, transactions by their count. Polls are named by their progress, as are commits: a request that moves a position
+from 10 to 13 meets the points 11, 12 and 13, however the client divides its work into requests. Everything else is
+counted.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ _RANDOM: Final = re.compile(
     r"|(?<![0-9a-zA-Z])[0-9a-fA-F]{12,}(?![0-9a-zA-Z])|(?<=-)[0-9a-f]{8}(?![0-9a-zA-Z])"
 )
 """UUIDs, long hexadecimal numbers, times. They differ between runs."""
+_NUMBERED: Final = re.compile(r"((?:(?:kafka-python|aiokafka)-)?producer|consumer(?:-.+)?|adminclient)-\d+")
+"""The client ids that Java clients, kafka-python and aiokafka number through all runs of a process."""
 _TRANSACTIONAL: Final = frozenset({"AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit"})
 _JOINS: Final = frozenset({"JoinGroup", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat"})
 _COMMITS: Final = frozenset({"OffsetCommit", "TxnOffsetCommit"})
@@ -75,7 +78,7 @@ class Points:
 
     def of(self, context: RequestContext, request: Any) -> Iterator[Occasion]:
         """Yield the points of a request in its order. To be called once per request."""
-        client = stable_name(context.client_id or "a client")
+        client = stable_client(context.client_id or "a client")
         self.moved_back = None
         for target in context.targets:
             self._follow_transaction(context.api, target, request)
@@ -163,6 +166,12 @@ class Points:
 def stable_name(name: str) -> str:
     """Return a name without the parts that differ between runs."""
     return _RANDOM.sub("*", name)
+
+
+def stable_client(client_id: str) -> str:
+    """Return a client id without the parts that differ between runs. Clients of one kind then share their points."""
+    numbered = _NUMBERED.fullmatch(client_id)
+    return stable_name(client_id if numbered is None else numbered[1])
 
 
 def _partition(target: Target) -> str:

@@ -55,6 +55,7 @@ class ShrinkResult:
         repeats: The number of these runs, which is lower if the time was up.
         failed_without: The number of failures in as many runs without any step.
         is_complete: Whether no single step can be left out, as far as the runs tell.
+        has_recurred: Whether the given steps failed again. Otherwise they are the result.
         others: Other failures that were seen, with their counts.
         runs: The number of all runs.
     """
@@ -64,6 +65,7 @@ class ShrinkResult:
     repeats: int = 0
     failed_without: int = 0
     is_complete: bool = False
+    has_recurred: bool = True
     others: Counter[str] = field(default_factory=Counter[str])
     runs: int = 0
 
@@ -73,6 +75,9 @@ class ShrinkResult:
         return self.failed_without > 0
 
     def __str__(self) -> str:
+        if not self.has_recurred:
+            others = "".join(f"; another failure, {number} times: {failure}" for failure, number in self.others.items())
+            return f"it did not fail again in {self.repeats} runs; nothing was shrunk{others}"
         if self.needs_no_chaos:
             return f"fails without any misbehaviour, too: {self.failed_without} of {self.repeats} runs"
         low, high = confidence(self.failed, self.repeats)
@@ -145,6 +150,9 @@ class _Shrinker:
     def shrink(self) -> ShrinkResult:
         """Search until no step can go, or until the time is up."""
         failed, runs = self._repeat(self.steps)
+        if not failed:
+            self.result.repeats, self.result.has_recurred = runs, False
+            return self.result
         share = failed / runs
         if share > _LOWEST_SHARE:
             self._tries = 1 if share == 1 else math.ceil(math.log(_DOUBT) / math.log(1 - share))

@@ -13,6 +13,7 @@ VERSION: Final = 1
 
 DEFAULT_PROFILE: Final = "default"
 NOT_FELT: Final = "nothing"
+NOT_EXERCISED: Final = "not exercised: no client reacted to a misbehaviour"
 
 
 class ChaosError(OperationError):

@@ -12,6 +12,7 @@ each worker has its own broker.
 from __future__ import annotations
 
 import sys
+import warnings
 from contextlib import ExitStack, nullcontext
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -203,8 +204,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("kafka chaos")
         for line in _chaos_runs().summarize(tests, is_verbose=terminalreporter.verbosity > 0):
             terminalreporter.line(line)
-    elif terminalreporter.config.option.kafka_chaos_runs or terminalreporter.config.option.kafka_chaos_shrink:
-        terminalreporter.write_line("no test ran under chaos: add --kafka-chaos, or mark tests with kafka_chaos")
 
 
 @pytest.fixture(scope="session")
@@ -214,6 +213,8 @@ def kafka_session(request: pytest.FixtureRequest) -> Iterator[Broker]:
 
     try:
         is_under_chaos = any(map(_asks_for_chaos, request.session.items))
+        if not is_under_chaos:
+            _warn_of_idle_options(request.config.option)
         broker = Broker(**_read_options(request.config, is_under_chaos=is_under_chaos))
         broker.start()
     except (pytest.UsageError, ValueError) as error:
@@ -328,6 +329,17 @@ def _brokers_of(item: pytest.Item) -> Iterator[tuple[str, Broker]]:
     for number, started_broker in enumerate(started, 1):
         if started_broker.is_running:
             yield "kafka_factory" if len(started) == 1 else f"kafka_factory, broker {number}", started_broker
+
+
+def _warn_of_idle_options(option: Any) -> None:
+    """Warn that options of chaos change nothing, since no test is under chaos."""
+    given = {name: getattr(option, f"kafka_chaos_{name}") for name in ("profile", "runs", "shrink")}
+    names = ", ".join(f"--kafka-chaos-{name}" for name, value in given.items() if value)
+    if names:
+        from minibroker.cluster.errors import MinibrokerWarning  # noqa: PLC0415 - most tests need no chaos
+
+        message = f"{names}: no test runs under chaos; add --kafka-chaos, or mark tests with kafka_chaos"
+        warnings.warn(message, MinibrokerWarning, stacklevel=2)
 
 
 def _describe_broker(broker: Broker) -> str:

@@ -25,7 +25,7 @@ from minibroker.operations.wording import format_count
 from minibroker.pytest_plugin import CHAOS_PROPERTY, CHAOS_RUN
 from minibroker_chaos.rows import PROFILES, rows_of
 from minibroker_chaos.shrinking import Novelty, ShrinkResult, Trial, shrink
-from minibroker_chaos.steps import DEFAULT_PROFILE, ChaosError, Step, from_json, to_json
+from minibroker_chaos.steps import DEFAULT_PROFILE, NOT_EXERCISED, ChaosError, Step, from_json, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -244,7 +244,7 @@ class _TestRuns:
         if chaos is not None:
             counts["felt"] += chaos.is_felt
             counts["cluster"] = chaos.cluster
-            counts["missed"] = chaos.met[2]
+            counts["missed"] = 0 if self._plan.steps is None else chaos.met[2]
             counts["replaced"] = chaos.is_replaced
 
     def _end(self, reports: list[pytest.TestReport], run: Run, number: int) -> None:
@@ -253,7 +253,7 @@ class _TestRuns:
         lines: list[str] = []
         if failed is not None and run.chaos is not None:
             self._counts["failed"] = True
-            lines = _shorten(run.chaos.report())
+            lines = _shorten([line for line in run.chaos.report() if not line.startswith(NOT_EXERCISED)])
             if self._item.config.option.kafka_chaos_shrink and run.steps and run.problem is None:
                 lines += [*self._describe_repetition(run, []), *self._shrink(run, reports)]
             else:
@@ -308,6 +308,8 @@ class _TestRuns:
 
         before = len(run.steps)
         result = shrink(run.steps, repeat, failure=_failure_of(reports), deadline_s=seconds)
+        if not result.has_recurred:
+            return [str(result), *self._describe_repetition(Run(), result.steps)]
         return [f"shrunk from {before} in {result.runs} runs to {result}", *self._describe_shrunk(result)]
 
     def _describe_shrunk(self, result: ShrinkResult) -> Iterator[str]:
@@ -379,7 +381,10 @@ def summarize(tests: dict[str, dict[str, Any]], *, is_verbose: bool) -> list[str
     lines = [f"{totals}; {' or '.join(clusters)}"]
     for test, counts in tests.items():
         if counts.get("missed"):
-            lines.append(f"{test}: {counts['missed']} stored steps did not happen; the test has changed since")
+            lines.append(
+                f"{test}: {format_count(counts['missed'], 'stored step')} did not happen: the test or its order of "
+                "requests has changed, or names are new in each run, such as client ids and topics"
+            )
         elif not counts["failed"] and not counts["felt"]:
             why = "its own chaos takes the place of theirs" if counts.get("replaced") else "no client reacted"
             lines.append(f"{test}: not exercised, {why} in {counts['runs']} runs")

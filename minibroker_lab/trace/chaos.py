@@ -8,7 +8,7 @@ from minibroker_chaos.decider import Decider
 from minibroker_chaos.decisions import SeededSchedule
 from minibroker_chaos.rows import FaultAct, rows_of
 from minibroker_chaos.situation import Situation
-from minibroker_chaos.steps import VERSION
+from minibroker_chaos.steps import NOT_EXERCISED, VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,4 +66,4 @@ class ProxyChaos:
         steps = self._decider.steps
         felt = any(step.is_felt for step in steps)
         lines = [self._title, *map(str, steps)]
-        return lines if felt else [*lines, "not exercised: no client reacted to a misbehaviour"]
+        return lines if felt else [*lines, NOT_EXERCISED]

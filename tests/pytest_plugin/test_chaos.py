@@ -61,7 +61,7 @@ def test_a_failing_seed_is_reported_repeated_and_shrunk(run: Run, tmp_path: Path
     assert "1 passed" in mended.stdout
     assert "test_it.py::test_all_arrive: clients reacted in 1 of 1 runs" in mended.stdout
     changed = run(kept.replace('b"%d"', 'b"no-%d"'))
-    assert "test_all_arrive: 1 stored steps did not happen; the test has changed since" in changed.stdout
+    assert "test_all_arrive: 1 stored step did not happen: the test or its order of requests" in changed.stdout
 
 
 def test_a_seed_on_the_command_line_is_run_alone(run: Run) -> None:
@@ -86,6 +86,7 @@ def test_without_a_broker():
     result = run(tests, "--kafka-chaos-seed=7", "--kafka-chaos-profile=network")
     assert "2 failed, 2 passed" in result.stdout, result.stdout
     assert "test_it.py::test_one: not exercised, no client reacted in 1 runs" in result.stdout
+    assert result.stdout.count("not exercised") == 1
     assert "run 1 of 1; without chaos the test fails, too\n" in result.stdout
     assert result.stdout.count("nothing had gone wrong in this run: the test fails by itself now and then\n") == 1
     assert 'pytest --kafka-chaos-seed=7 --kafka-chaos-profile=network "test_it.py::test_wrong"\n' in result.stdout
@@ -111,6 +112,7 @@ def test_seeds():
 """
     result = run(tests, "--kafka-chaos", "--kafka-chaos-runs=25", "--kafka-chaos-profile=failovers")
     assert "2 passed" in result.stdout, result.stdout
+    assert "did not happen" not in result.stdout
 
 
 def test_chaos_of_a_test_takes_the_place_of_that_of_the_option_for_its_block(run: Run) -> None:
@@ -302,4 +304,11 @@ class TestOurs:
 
 
 def test_options_without_a_test_under_chaos_are_noticed(run: Run) -> None:
-    assert "no test ran under chaos" in run("def test_it(kafka):\n    pass\n", "--kafka-chaos-runs=3").stdout
+    tests = "def test_it(kafka):\n    pass\n\ndef test_next(kafka):\n    pass\n"
+    result = run(tests, "--kafka-chaos-runs=3", "--kafka-chaos-profile=rebalances")
+    warning = (
+        "MinibrokerWarning: --kafka-chaos-profile, --kafka-chaos-runs: no test runs under chaos; add --kafka-chaos,"
+    )
+    assert result.stdout.count(warning) == 1, result.stdout
+    assert "2 passed, 1 warning" in result.stdout
+    assert "warning" not in run(tests, "--kafka-chaos-runs=0").stdout

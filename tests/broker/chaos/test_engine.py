@@ -168,6 +168,32 @@ def test_a_lost_answer_is_felt_and_the_record_is_there_once(broker: Broker) -> N
     assert len(_values(broker, "in")) == COUNT
 
 
+def test_a_refused_commit_is_felt_by_a_client_that_then_gives_up(broker: Broker) -> None:
+    broker.produce("in", "order")
+    at = "Produce of 'bill' (72834dc8) to out-0 by biller"
+    stall = Step("member-stalled", at, parameters={"member": 0, "requests": 4})
+    with broker.chaos(steps=[stall]) as chaos:
+        consumer = Consumer(
+            {
+                **_quiet(broker.bootstrap_servers, **{"client.id": "reader", "group.id": "billing"}),
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "heartbeat.interval.ms": 30_000,
+            }
+        )
+        consumer.subscribe(["in"])
+        order = consumer.poll(PATIENCE_S)
+        assert order is not None
+        producer = Producer(_quiet(broker.bootstrap_servers, **{"client.id": "biller"}))
+        producer.produce("out", b"bill", partition=0)
+        producer.flush(PATIENCE_S)
+        with pytest.raises(KafkaException):
+            consumer.commit(message=order, asynchronous=False)
+        assert chaos.is_felt, chaos.report()
+        assert not any("not exercised" in line for line in chaos.report())
+        consumer.close()
+
+
 @pytest.mark.parametrize("row", ["answer-late", "leader-moved", "old-metadata"])
 def test_the_journal_the_time_line_and_checks_name_each_step(row: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decisions, "_RATES", (50, 50))

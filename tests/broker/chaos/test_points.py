@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from minibroker.server.faults.fault import RequestContext
 from minibroker.server.requests.declarations import Target
 from minibroker_chaos.points import MAX_COUNTED, Points, stable_name
@@ -68,6 +70,26 @@ def test_times_and_random_ids_do_not_change_a_name() -> None:
     assert stable_name("orders-1a2b3c4d") == "orders-*"
     assert stable_name('{"at": 1796013813.539114, "order": 17}') == '{"at": *, "order": 17}'
     assert stable_name("order-1234567") == "order-1234567"
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "named"),
+    [
+        ("kafka-python-producer-1", "kafka-python-producer-6", "kafka-python-producer"),
+        ("aiokafka-producer-2", "aiokafka-producer-9", "aiokafka-producer"),
+        ("producer-1", "producer-15", "producer"),
+        ("consumer-totals-1", "consumer-totals-15", "consumer-totals"),
+        ("adminclient-1", "adminclient-2", "adminclient"),
+    ],
+)
+def test_the_running_number_of_a_client_does_not_change_a_name(first: str, later: str, named: str) -> None:
+    before, after = (_names(Points(), "Fetch", _fetch(3), _ORDERS, client=client) for client in (first, later))
+    assert before == after == [f"Fetch of orders-0 by {named} at offset 3 #0"]
+
+
+def test_the_number_that_a_user_gives_a_client_is_part_of_its_name() -> None:
+    (name,) = _names(Points(), "Fetch", _fetch(3), _ORDERS, client="billing-2")
+    assert name == "Fetch of orders-0 by billing-2 at offset 3 #0"
 
 
 def test_broken_records_have_no_points() -> None:

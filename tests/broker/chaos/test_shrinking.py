@@ -37,6 +37,12 @@ def test_a_failure_that_needs_no_step_is_reported_as_such() -> None:
     assert "without any misbehaviour" in str(result)
 
 
+def test_a_failure_that_does_not_recur_leaves_the_steps_as_they_are() -> None:
+    result = shrink(_steps(3), lambda _: Trial(None))
+    assert (result.steps, result.runs) == ([step.pending() for step in _steps(3)], REPEATS)
+    assert str(result) == f"it did not fail again in {REPEATS} runs; nothing was shrunk"
+
+
 def test_a_flaky_failure_is_tried_again_before_a_step_is_kept() -> None:
     chance = random.Random(3)
     needed = _fails_with("point 3", "point 17")
