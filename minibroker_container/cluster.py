@@ -157,6 +157,8 @@ class _Cluster:
         ready = f"bootstrap={bootstrap} data-dir={data_dir} pid={os.getpid()}{registry}"
         print(f"minibroker ready: {ready} node-id={member.node_id} holder={member.holder_id}", flush=True)  # noqa: T201 - programs wait for this line
         write_ready_lines(member.node_id, addresses)
+        if self._broker.checked_options.has_page:
+            _logger.warning("the lab is at broker %d, which holds the logs", member.holder_id)
 
     def _announce(self, node_id: int, endpoints: Mapping[str, Endpoint]) -> None:
         assert self._place is not None

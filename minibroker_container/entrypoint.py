@@ -418,7 +418,8 @@ def _prepare_lab(command: Sequence[str]) -> None:
     shown = f"the value of {_TOKEN}" if os.environ.get(_TOKEN) else token
     os.environ[_TOKEN] = token
     _, port = addresses.parse_address(command[command.index("--page") + 1], "MINIBROKER_LAB")
-    _warn(f"the lab is at http://localhost:{port}/?token={shown} once port {port} is published")
+    of_cluster = ", if this broker holds the logs" if "--meet" in command else ""
+    _warn(f"the lab is at http://localhost:{port}/?token={shown} once port {port} is published{of_cluster}")
 
 
 def main(arguments: Sequence[str]) -> NoReturn:

@@ -115,6 +115,11 @@ class CheckedOptions:
             return None
         return minibroker_control.open_plane(self._control, self._control_token)
 
+    @property
+    def has_page(self) -> bool:
+        """Whether `page` is set."""
+        return self._page is not None
+
     def open_page(self, control: "ControlPlane | None") -> "PagePlane | None":
         """Return the page, bound to its address but not yet serving, or None if `page` is not set.
 

@@ -62,6 +62,7 @@ class Containers:
             advertise=address,
             data_dir=str(self.directory / str(place)),
             config={"node.id": str(node_id)},
+            page="127.0.0.1:0",
             timeout=PATIENCE_S,
         )
         broker.asynchronous.owns_loop = True
@@ -80,7 +81,9 @@ class Containers:
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
-async def test_the_first_voter_holds_the_logs_in_any_order_of_starts(tmp_path: Path, order: tuple[int, ...]) -> None:
+async def test_the_first_voter_holds_the_logs_in_any_order_of_starts(
+    tmp_path: Path, order: tuple[int, ...], caplog: pytest.LogCaptureFixture
+) -> None:
     containers = Containers(tmp_path)
     for starts in (order, order[::-1]):  # The second start finds the data directories of the first one.
         stop = asyncio.Event()
@@ -89,6 +92,7 @@ async def test_the_first_voter_holds_the_logs_in_any_order_of_starts(tmp_path: P
         containers.brokers.clear()
         stop.set()
         await asyncio.gather(*tasks)
+    assert "the lab is at broker 0, which holds the logs" in caplog.messages
 
 
 async def test_two_holders_of_one_cluster_refuse_to_start(tmp_path: Path) -> None:

@@ -80,6 +80,16 @@ def test_each_record_without_a_schema_of_the_subject_is_named(
     assert (accepted.error_code, accepted.base_offset) == (0, 0)
 
 
+def test_the_line_of_the_request_has_the_reason() -> None:
+    with Broker(journal=True) as broker, SocketClient(broker.address) as client:
+        broker.create_topic("orders", configs={VALUE: "true"})
+        produce(client, new(b"plain"))
+        (entry,) = broker.requests.entries(error="INVALID_RECORD")
+    assert ": INVALID_RECORD (value of record 0: The value does not begin with a schema id" in str(
+        entry
+    )
+
+
 def test_a_topic_without_the_setting_takes_everything(broker: Broker, client: SocketClient) -> None:
     broker.create_topic("orders", configs={VALUE: "false", KEY: "false"})
     assert produce(client, new(b"anything", b"key")).error_code == 0

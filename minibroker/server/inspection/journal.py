@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from minibroker.cluster.errors import OperationError
 from minibroker.cluster.routing.routes import ROUTES
@@ -241,6 +241,11 @@ class Journal:
 
     def __len__(self) -> int:
         return len(self._entries())
+
+    def __call__(self, *_: object, **criteria: object) -> NoReturn:
+        """Raise TypeError, with the method that filters."""
+        given = ", ".join(f"{name}={value!r}" for name, value in criteria.items()) or "api='Produce'"
+        raise TypeError(f"the journal is no function: `requests.entries({given})` returns what matches")
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries())

@@ -70,10 +70,24 @@ def _format_outcome(entry: Entry) -> str:
     elif not entry.is_answered:
         parts.append("no answer")
     else:
-        parts.append(" ".join(sorted(code.name for code in entry.error_codes)) or "ok")
+        errors = " ".join(sorted(code.name for code in entry.error_codes))
+        reasons = list(dict.fromkeys(_reasons_of(entry.response)))[:_MOST_NAMES] if errors else []
+        parts.append(f"{errors} ({'; '.join(reasons)})" if reasons else errors or "ok")
         if records := records_of(entry.response):
             parts.append(records)
     return ", ".join(parts)
+
+
+def _reasons_of(message: Any) -> Iterator[str]:
+    """Yield the texts with which a response explains its error codes."""
+    for field in () if message is None else fields_of(message.__class__):
+        value = getattr(message, field.name)
+        if isinstance(value, str):
+            if value and field.name.endswith("error_message"):
+                yield value
+        elif not isinstance(field.kind, WireType):
+            for element in (value or ()) if field.is_array else (value,):
+                yield from _reasons_of(element)
 
 
 def subjects_of(targets: Sequence[Target]) -> Sequence[str]:

@@ -81,6 +81,11 @@ def test_an_entry_tells_who_asked_what_and_was_told_what(tapped: Tapped, journal
     assert (str(entry), repr([entry])) == (line, f"[<{line}>]")
 
 
+def test_a_journal_that_is_called_names_its_method(journal: Journal) -> None:
+    with pytest.raises(TypeError, match=r"`requests.entries\(api='Fetch'\)` returns what matches"):
+        journal(api="Fetch")
+
+
 def test_record_bytes_are_not_kept_but_counted(tapped: Tapped, journal: Journal) -> None:
     size = len(batch(b"a", b"b"))
     tapped.produce(batch(b"a", b"b"))
