@@ -148,7 +148,11 @@ class ControlClient {
     return this.#get(at("topics", topic, "records"), options);
   }
 
-  async waitForRecords(topic, { matching, ...wait } = {}, options = {}) {
+  async waitForRecords(topic, wanted = {}, options = {}) {
+    if (typeof wanted !== "object" || wanted === null) {
+      throw new TypeError(`minibroker: ${wanted} is not an object such as { count: 3 }`);
+    }
+    const { matching, ...wait } = wanted;
     const body = { ...wait, ...(matching ? { matching: withPayloads(matching) } : {}) };
     return (await this.#post(at("topics", topic, "records", "wait"), body, formatOf(options))).records;
   }

@@ -43,6 +43,9 @@ const fails = (code) => (error) => error.code === code;
 test("arguments that the service would not understand", async () => {
   await assert.rejects(control.expect("given", "x"), /"x" is not an object such as/);
   await assert.rejects(control.expect("given", { key: "1" }, { timeout: 1 }), /timeout: there is no such option/);
+  for (const wanted of [3, null]) {
+    await assert.rejects(control.waitForRecords("given", wanted), /is not an object such as \{ count/);
+  }
   await assert.rejects(control.waitForRecords("given", { count: 1 }, { formt: "json" }), /formt: there is no such option/);
 });
 
