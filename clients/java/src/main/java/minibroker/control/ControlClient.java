@@ -20,18 +20,15 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
-import java.util.Set;
 
 /**
  * A client of one control plane. Each method sends one request and has the operation's name in docs/control-plane.md.
  *
- * <p>An error response throws a ControlException, and a missing response an UncheckedIOException. What does not come in
- * time, or should not have come, throws an AssertionError. Clients are thread-safe.
+ * <p>An error response throws a ControlException, and a missing response an UncheckedIOException. Clients are
+ * thread-safe.
  */
 public final class ControlClient {
     private static final HttpClient HTTP = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
-
-    private static final Set<String> EXPECTATIONS = Set.of("timeout", "unexpected");
 
     private final String url;
     private final String token;
@@ -104,7 +101,7 @@ public final class ControlClient {
         return list(ConsumedRecord.class, "records", call("POST", records(topic, "wait", format), body));
     }
 
-    /** Waits ten seconds for a record and returns it. The AssertionError compares it with the existing records. */
+    /** Waits ten seconds for a record and returns it. The exception compares it with the existing records. */
     public ConsumedRecord expect(String topic, Expected expected, Format format) {
         return expect(topic, expected, null, format);
     }
@@ -116,7 +113,8 @@ public final class ControlClient {
     }
 
     /**
-     * Throws an AssertionError if a topic has a matching record or gets one within the time. It checks once for null.
+     * Throws a ControlException with the code unexpected if a topic has a matching record or gets one within the time. It
+     * checks once for null.
      * Returns warnings, such as for a topic whose name is probably misspelled.
      */
     public List<String> expectNone(String topic, Expected absent, Duration within) {
@@ -513,9 +511,6 @@ public final class ControlClient {
             // The body is not JSON: see below.
         }
         if (answer instanceof Map<?, ?> map && map.get("error") instanceof String code) {
-            if (EXPECTATIONS.contains(code)) {
-                throw new AssertionError("minibroker: " + map.get("message"));
-            }
             return new ControlException(request, response.statusCode(), code, (String) map.get("message"), answer);
         }
         String reason = "not an answer of a control plane: " + response.body();

@@ -20,7 +20,7 @@ public final class ControlException extends RuntimeException {
         return status;
     }
 
-    /** A code for programs: bad_request, not_found, conflict ... */
+    /** A code for programs: bad_request, not_found, conflict, timeout, unexpected ... */
     public String code() {
         return code;
     }
