@@ -15,7 +15,7 @@ from minibroker_chaos.decider import Decider, names_any
 from minibroker_chaos.decisions import SeededSchedule, StoredSchedule
 from minibroker_chaos.rows import ROWS, Row, rows_of
 from minibroker_chaos.situation import Held, Situation
-from minibroker_chaos.steps import DEFAULT_PROFILE, NOT_EXERCISED, VERSION, ChaosError, Step
+from minibroker_chaos.steps import DEFAULT_PROFILE, VERSION, ChaosError, Step, describe_no_effect
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
@@ -201,7 +201,7 @@ class Chaos:
         bug = "void, because of a bug of minibroker; please report it with the seed"
         lines += [f"{bug}: {violation}" for violation in self.violations]
         if not self.is_felt:
-            lines.append(NOT_EXERCISED)
+            lines.append(describe_no_effect(None if self.steps else self.seed))
         if self.outlived:
             lines.append(f"connected before the run: {', '.join(sorted(self.outlived))}")
         return lines

@@ -13,7 +13,7 @@ VERSION: Final = 1
 
 DEFAULT_PROFILE: Final = "default"
 NOT_FELT: Final = "nothing"
-NOT_EXERCISED: Final = "not exercised: no client reacted to a misbehaviour"
+NOT_EXERCISED: Final = "not exercised: "
 
 
 class ChaosError(OperationError):
@@ -130,3 +130,10 @@ def parse_seed(text: int | str | None) -> tuple[int, str] | None:
         return int(number), profile or DEFAULT_PROFILE
     except ValueError:
         raise ChaosError(f"chaos: {text!r} is not a seed such as 7, or 7:failovers") from None
+
+
+def describe_no_effect(seed: int | None) -> str:
+    """Return the line of a report on a run that no client felt, with the seed if it chose nothing."""
+    if seed is None:
+        return f"{NOT_EXERCISED}no client reacted to a misbehaviour"
+    return f"{NOT_EXERCISED}seed {seed} drew no misbehaviour here; take another seed"

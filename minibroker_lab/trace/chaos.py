@@ -8,7 +8,7 @@ from minibroker_chaos.decider import Decider
 from minibroker_chaos.decisions import SeededSchedule
 from minibroker_chaos.rows import FaultAct, rows_of
 from minibroker_chaos.situation import Situation
-from minibroker_chaos.steps import NOT_EXERCISED, VERSION
+from minibroker_chaos.steps import VERSION, describe_no_effect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +39,7 @@ class ProxyChaos:
     """
 
     def __init__(self, seed: int, profile: str, is_possible: Callable[[Fault, RequestContext], bool]) -> None:
+        self._seed = seed
         self._title = f"chaos {VERSION}: seed {seed}, profile {profile}, in the proxy"
         rows = [row for row in rows_of(profile) if isinstance(row.act, FaultAct) and row.name not in _OF_LOGS]
         self._decider = Decider(rows, SeededSchedule(seed, rows), lambda _: None)
@@ -66,4 +67,4 @@ class ProxyChaos:
         steps = self._decider.steps
         felt = any(step.is_felt for step in steps)
         lines = [self._title, *map(str, steps)]
-        return lines if felt else [*lines, NOT_EXERCISED]
+        return lines if felt else [*lines, describe_no_effect(None if steps else self._seed)]
