@@ -60,7 +60,7 @@ def test_the_requests_of_the_control_plane_run(tmp_path: Path) -> None:
             "curl -s", "curl -sf"
         )
         subprocess.run(["sh", "-ec", told], cwd=tmp_path, check=True, timeout=PATIENCE_S)
-    assert json.loads((tmp_path / "run.json").read_text())["seed"] == 7
+    assert json.loads((tmp_path / "run.json").read_text())["seed"] == 8
 
 
 @pytest.mark.torture
