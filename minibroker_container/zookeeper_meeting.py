@@ -141,14 +141,15 @@ class ZooKeeper:
         """Check that the broker may be the only one of a file that has no ZooKeeper.
 
         Raises:
-            NoZooKeeperError: A file with one broker hardly gives it such an id.
+            NoZooKeeperError: A file with one broker hardly gives it such an id without a replication factor of 1.
         """
         # From reserved.broker.max.id on, ids are copies of those that ZooKeeper has assigned.
         node_id = self._config.integer("node.id")
-        if 1 < node_id <= self._config.integer("reserved.broker.max.id"):
+        is_one_of_several = 1 < node_id <= self._config.integer("reserved.broker.max.id")
+        if is_one_of_several and not any(key in self._config.given for key in _REPLICATION_FACTORS):
             raise NoZooKeeperError(
                 f"zookeeper.connect: {self._connect} has no host that can be resolved, and the id of this broker is "
-                f"{node_id}, so it is one of several, which meet there; add the ZooKeeper. A single broker has the id 1"
+                f"{node_id}, so it is one of several; add the ZooKeeper, or set the replication factors to 1"
             )
 
     def _stay_alone(self, reason: str) -> None:

@@ -3,6 +3,8 @@
 Confluent reads drafts 4 to 7 with the library everit and later ones with json-sKema, which it turns into everit's
 classes. Its verdicts on compatibility follow from these classes, so the nodes here have the same cut: a schema with
 keywords for several types becomes an `allOf` of a node for each.
+
+This is one file of more than 500 lines because the nodes of both families refer to each other.
 """
 
 import functools

@@ -322,3 +322,10 @@ async def test_a_broker_whose_id_is_one_of_several_does_not_start_without_its_zo
         else:
             with pytest.raises(NoZooKeeperError, match=rf"the id of this broker is {node_id}, so it is one of several"):
                 await broker.find(place)
+            ones = BrokerConfig.from_properties({"broker.id": str(node_id), "offsets.topic.replication.factor": "1"})
+            assert (
+                await broker.find(
+                    ZooKeeper("nowhere.invalid", ones, broker.registrar, broker.port, broker.reports.append)
+                )
+                is None
+            )

@@ -85,9 +85,7 @@ def test_the_line_of_the_request_has_the_reason() -> None:
         broker.create_topic("orders", configs={VALUE: "true"})
         produce(client, new(b"plain"))
         (entry,) = broker.requests.entries(error="INVALID_RECORD")
-    assert ": INVALID_RECORD (value of record 0: The value does not begin with a schema id" in str(
-        entry
-    )
+    assert ": INVALID_RECORD (value of record 0: The value does not begin with a schema id" in str(entry)
 
 
 def test_a_topic_without_the_setting_takes_everything(broker: Broker, client: SocketClient) -> None:
