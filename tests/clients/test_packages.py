@@ -425,6 +425,7 @@ def project(registry: tuple[str, Path], tmp_path: Path) -> Callable[..., Path]:
     return install
 
 
+@pytest.mark.torture
 def test_npm_installs_the_program_for_the_platform_alone(
     project: Callable[..., Path], environment: dict[str, str]
 ) -> None:

@@ -19,6 +19,7 @@ from tests.kafka.fixtures import or_skip
 from tests.kafka.messages import UNKNOWN, Messages
 from tests.protocol.message_strategies import message_class
 from tests.protocol.whole_requests import a_request
+from tests.sweeps import one_in
 
 CODES = (ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.UNSUPPORTED_VERSION)
 OWN_WORDS = "in our own words"
@@ -51,7 +52,7 @@ def _messages_of(version: str) -> Messages:
     return Messages(client_libs(version))
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.message)
+@pytest.mark.parametrize("route", one_in(2, ROUTES), ids=lambda route: route.message)
 def test_an_error_answer_is_the_one_that_kafka_makes(kafkas: list[Messages], route: Route) -> None:
     """Of the newest Kafka that has the version: 4.4 changed what some of them say."""
     chance = random.Random(route.message)

@@ -21,6 +21,7 @@ from tests.clients.java_programs import VERSIONS, client_libs
 from tests.kafka.fixtures import or_skip
 from tests.kafka.messages import UNKNOWN, Messages
 from tests.protocol.message_strategies import all_classes
+from tests.sweeps import one_in
 
 CASES_PER_VERSION: Final = 20
 API_MESSAGES: Final = [cls for cls in all_classes() if cls.__module__.startswith("minibroker_protocol.messages.")]
@@ -98,7 +99,7 @@ class Maker:
         return self._chance.randrange(low, 2**bits)
 
 
-@pytest.mark.parametrize("cls", API_MESSAGES, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("cls", one_in(2, API_MESSAGES), ids=lambda cls: cls.__name__)
 def test_kafka_writes_the_bytes_that_it_has_read(cls: type[Any], kafkas: list[Messages]) -> None:
     maker = Maker(cls.__name__)
     versions = schema_of(cls).versions

@@ -22,7 +22,7 @@ from minibroker_protocol.primitives import write_uvarint
 from tests.protocol.hostile import at_most_allocated
 from tests.protocol.message_strategies import all_classes, all_messages, few_at_a_time, layouts, messages, versions_of
 from tests.protocol.sample_messages import Arrays, Leaf, Point, Texts, Tree, encoded
-from tests.sweeps import few_examples
+from tests.sweeps import few_examples, one_in
 
 PRODUCE = ProduceRequest(
     acks=-1,
@@ -178,7 +178,7 @@ def comes_back(value: Any, version: int) -> None:
             decode(cls, view[:cut], version)
 
 
-@pytest.mark.parametrize(("cls", "versions"), few_at_a_time(all_messages()))
+@pytest.mark.parametrize(("cls", "versions"), one_in(2, few_at_a_time(all_messages())))
 @few_examples
 @given(data=st.data())
 def test_a_message_comes_back_and_is_refused_when_cut(cls: type[Any], versions: list[int], data: st.DataObject) -> None:

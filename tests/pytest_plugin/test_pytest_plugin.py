@@ -325,6 +325,7 @@ def test_the_same_holds_on_the_tests_own_loop(run: Run) -> None:
     assert "minibroker/" not in result.stdout.partition("short test summary")[0].partition("FAILURES")[2], result.stdout
 
 
+@pytest.mark.torture
 def test_an_error_that_is_not_the_tests_shows_where_it_comes_from(run: Run) -> None:
     result = run(
         "def test_it(kafka):\n    kafka.produce('t', 'a')\n    kafka.wait_for('t', matching=lambda _: 1 / 0)\n"

@@ -32,12 +32,12 @@ from minibroker_protocol.messages.transactions import AddPartitionsToTxnRequest,
 from tests.broker.faults.tapped import Tapped
 from tests.broker.harness import batch, create_request, fetch_request, produce_request
 from tests.protocol.message_strategies import message_class, messages
-from tests.sweeps import few_examples
+from tests.sweeps import few_examples, one_in
 
 CODE = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.message)
+@pytest.mark.parametrize("route", one_in(2, ROUTES), ids=lambda route: route.message)
 @few_examples
 @given(data=st.data())
 def test_any_request_in_any_version_is_answered_with_an_error(

@@ -51,7 +51,7 @@ from tests.broker.faults.tapped import Channel, Tapped
 from tests.broker.harness import batch, bytes_of, fetch_request, frame_of, produce_request
 from tests.broker.socket_client import SocketClient
 from tests.protocol.message_strategies import message_class, messages
-from tests.sweeps import few_examples
+from tests.sweeps import few_examples, one_in
 
 CORE = Mock(topics=MagicMock(**{"with_id.return_value": None}), **{"clock.monotonic_ms.return_value": 0.0})
 """The core of a broker without topics."""
@@ -203,7 +203,7 @@ def without_secrets(document: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["Request", "Response"])
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.message)
+@pytest.mark.parametrize("route", one_in(2, ROUTES), ids=lambda route: route.message)
 @few_examples
 @given(data=st.data())
 def test_any_message_can_be_kept_and_shown(route: Route, kind: str, data: st.DataObject) -> None:
@@ -232,7 +232,7 @@ def call_for(frame: bytes) -> Call:
     )[0]
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.message)
+@pytest.mark.parametrize("route", one_in(2, ROUTES), ids=lambda route: route.message)
 @few_examples
 @given(data=st.data())
 def test_a_message_decoded_when_read_is_the_same_as_one_decoded_at_once(route: Route, data: st.DataObject) -> None:

@@ -27,7 +27,7 @@ from minibroker_protocol.messages.metadata import MetadataRequest, MetadataReque
 from minibroker_protocol.schema import schema_of
 from tests.broker.harness import Harness, batch, bytes_of, fetch_request, frame_of, produce_request, response_of
 from tests.protocol.message_strategies import message_class, messages
-from tests.sweeps import few_examples
+from tests.sweeps import few_examples, one_in
 
 ROOT = Path(__file__).parents[3]
 
@@ -209,7 +209,7 @@ def test_a_request_other_than_produce_sees_what_was_staged_before_it(harness: Ha
     assert harness.fetch_one().high_watermark == 1
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=ids)
+@pytest.mark.parametrize("route", one_in(2, ROUTES), ids=ids)
 @few_examples
 @given(data=st.data())
 def test_whatever_a_request_says_it_is_answered(harness: Harness, route: Route, data: st.DataObject) -> None:

@@ -39,6 +39,7 @@ def read_until(terminal: int, condition: Callable[[str], bool]) -> str:
     return text
 
 
+@pytest.mark.torture
 def test_the_lab_is_shown_until_its_user_quits() -> None:
     terminal, inner = pty.openpty()
     fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 140, 0, 0))

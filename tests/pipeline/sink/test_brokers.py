@@ -21,7 +21,6 @@ from tests.kafka.writers import create, write
 from tests.pipeline.sink.writing import Row, new_writer, run_tasks
 from tests.pipeline.sink.writing import write as write_rows
 from tests.pipeline.source.directories import read
-from tests.sweeps import one_in
 
 FIRST: Final = datetime(2024, 5, 6, tzinfo=UTC)
 CODECS: Final = ["none", "gzip", "snappy", "lz4", "zstd"]
@@ -87,7 +86,8 @@ def kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         kafka.close()
 
 
-@pytest.mark.parametrize("topic", one_in(5, [*CODECS, "again"]))
+@pytest.mark.torture
+@pytest.mark.parametrize("topic", [*CODECS, "again"])
 def test_kafkas_dump_tool_finds_nothing_wrong(oracle: Oracle, kafka: RealKafka, topic: str) -> None:
     partition = kafka.data_dir / f"{topic}-0"
     check_directory(oracle, partition)
@@ -103,7 +103,8 @@ def running(kafka: RealKafka, oracle: Oracle) -> RealKafka:
     return kafka
 
 
-@pytest.mark.parametrize("topic", one_in(5, [*CODECS, "again"]))
+@pytest.mark.torture
+@pytest.mark.parametrize("topic", [*CODECS, "again"])
 def test_kafka_serves_what_was_written_and_goes_on(running: RealKafka, topic: str) -> None:
     before = BEFORE if topic in {"none", "lz4"} else 0
     result = answers(running.bootstrap, topic)

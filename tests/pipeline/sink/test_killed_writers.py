@@ -12,6 +12,8 @@ import threading
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from minibroker.cluster.data_dir import DataDir
 from minibroker_pipeline.jobs.verify import verify
 from minibroker_pipeline.log_directories.directory_commit import check_writable
@@ -74,6 +76,7 @@ def kill_once(target: Path, chance: random.Random) -> tuple[int, str]:
     return counts.pop() // ROWS, "unfinished" if is_unfinished else "aside" if staged else "nothing"
 
 
+@pytest.mark.torture
 def test_writers_killed_at_random_moments_have_written_all_or_nothing(tmp_path: Path) -> None:
     chance = random.Random(9)
     for _ in range(2):

@@ -22,7 +22,8 @@ def lab() -> Iterator[Broker]:
         yield broker
 
 
-@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.torture)])
+@pytest.mark.torture
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_goals_are_marked_when_they_are_reached(browser: Browser, lab: Broker, scheme: str) -> None:
     window = Window(browser, lab.page_url, scheme=scheme)
     page = window.open("/lessons")

@@ -79,6 +79,7 @@ def test_filters_stand_in_the_address(window: Window) -> None:
     expect(page.get_by_text("No request matches.")).to_be_visible()
 
 
+@pytest.mark.torture
 def test_the_keyboard_alone_opens_a_request_and_walks_its_fields(window: Window) -> None:
     page = window.open("/requests?api=Produce&q=shop")
     expect(page.get_by_role("row").filter(has_text="Produce").first).to_be_visible()

@@ -112,6 +112,7 @@ def test_the_scrubber_goes_back(browser: Browser, used: Broker) -> None:
     window.close()
 
 
+@pytest.mark.torture
 def test_a_log_is_shown_before_and_after_its_changes(browser: Browser, used: Broker) -> None:
     ((cleaning,), (deletion,)) = (
         Control(used.page_url).get(f"/data/logs/{topic}/0/history")["changes"] for topic in ("latest", "orders")

@@ -211,6 +211,7 @@ def test_requests_appear_while_clients_send_them(browser: Browser, traced: Trace
     window.close()
 
 
+@pytest.mark.torture
 def test_a_page_alone_keeps_what_nobody_else_shows(tmp_path: Path) -> None:
     with Broker(topics=["orders"]) as broker:
         options = ["--page", "127.0.0.1:0", "--page-token", "secret"]
