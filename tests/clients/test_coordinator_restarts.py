@@ -10,7 +10,6 @@ from tests.clients.group_members import MEMBER_PROGRAMS, Group
 from tests.clients.librdkafka_client import Librdkafka
 from tests.clients.transactional import TransactionalProducer
 from tests.patience import eventually
-from tests.sweeps import one_in
 
 StartBroker = Callable[..., BrokerProcess]
 
@@ -25,7 +24,7 @@ def closing() -> Iterator[ExitStack]:
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("name", one_in(3, ["librdkafka", "kafka-python", "aiokafka"]))
+@pytest.mark.parametrize("name", ["librdkafka", "kafka-python", "aiokafka"])
 def test_members_of_a_group_keep_their_partitions_and_their_offsets(
     broker_process: StartBroker, closing: ExitStack, name: str
 ) -> None:

@@ -38,7 +38,7 @@ def asked(broker: Broker, transactional_ids: set[str] | None = None) -> dict[str
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("version", ["3.9.1", pytest.param("4.4.0", marks=pytest.mark.torture)])
+@pytest.mark.parametrize("version", ["3.9.1", "4.4.0"])
 def test_only_java_clients_of_kafka_3_announce_where_they_write(broker: Broker, version: str) -> None:
     command = [*client_command("Transactions", version), broker.bootstrap_servers, "run-"]
     run_to_success(command)

@@ -132,7 +132,7 @@ def test_an_old_client_sees_the_records_of_today_as_kafka_converts_them(
 
 @pytest.mark.torture
 @pytest.mark.parametrize(
-    "version", one_in(3, [((0, 8, 2),), ((0, 10, 0),), ((0, 11, 0),)]), ids=lambda version: ".".join(map(str, version))
+    "version", [(0, 8, 2), (0, 10, 0), (0, 11, 0)], ids=lambda version: ".".join(map(str, version))
 )
 def test_an_old_client_reads_large_batches_in_small_pieces(bootstrap: str, version: Version) -> None:
     messages = messages_of_today(3_000, size=200)

@@ -46,8 +46,6 @@ CASES: Final[dict[tuple[Strategy, str], Sequence[str]]] = {
     ("eager", "kafka-python"): (),
 }
 """For each client and protocol the topics that are assigned by rack."""
-IN_TEST: Final = 1
-"""So many of them are in `make test`, too."""
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +72,7 @@ def fetched(broker: Broker, client_id: str, rack: str) -> list[tuple[int | None,
 @pytest.mark.parametrize(
     ("strategy", "name", "by_rack"),
     [
-        pytest.param(*case, topics, id="-".join(case), marks=pytest.mark.torture if number >= IN_TEST else ())
+        pytest.param(*case, topics, id="-".join(case), marks=pytest.mark.torture if number else ())
         for number, (case, topics) in enumerate(CASES.items())
     ],
 )

@@ -16,7 +16,7 @@ def config() -> dict[str, str]:
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize(("rounds", "seed"), [(2, 3), pytest.param(30, 7, marks=pytest.mark.torture)])
+@pytest.mark.parametrize(("rounds", "seed"), [(2, 3), (30, 7)])
 def test_brokers_that_take_turns_on_a_directory_agree_on_everything(
     kafka: RealKafka, ours: BrokerProcess, rounds: int, seed: int
 ) -> None:

@@ -19,7 +19,6 @@ from tests.kafka import jars
 from tests.kafka.coordinators import with_coordinators
 from tests.kafka.fixtures import or_skip
 from tests.kafka.real_kafka import RealKafka
-from tests.sweeps import one_in
 
 _BEFORE_KIP_896 = {"produce/format-0-is-accepted", "produce/format-1-is-accepted", "produce/format-1-may-be-compressed"}
 
@@ -41,7 +40,7 @@ def _skipped(kafka: RealKafka, checks: Iterable[Check]) -> set[str]:
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("stage", one_in(2, ["without clients", "clients"]))
+@pytest.mark.parametrize("stage", ["without clients", "clients"])
 def test_kafka_3_9_passes_all_checks(
     real_kafka: RealKafka, kafka_libs: Path, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:

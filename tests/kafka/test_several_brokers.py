@@ -16,6 +16,7 @@ from tests.kafka.cluster_scripts import SCRIPTS
 from tests.kafka.cluster_world import Brokers, ClusterWorld
 from tests.kafka.real_cluster import RealCluster
 from tests.kafka.real_kafka import KEEPS_RECORDS
+from tests.sweeps import one_in
 
 _CONFIG: Final = {
     "auto.create.topics.enable": "false",
@@ -78,10 +79,7 @@ def ours() -> Iterator[Brokers]:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=pytest.mark.torture if number % 3 or name in LONG else ())
-        for number, name in enumerate(SCRIPTS)
-    ],
+    one_in(3, [pytest.param(name, marks=pytest.mark.torture if name in LONG else ()) for name in SCRIPTS]),
 )
 def test_three_brokers_of_kafka_and_three_of_ours_answer_alike(name: str, kafka: Brokers, ours: Brokers) -> None:
     expected = ClusterWorld.transcript_of(ours, SCRIPTS[name], name)

@@ -74,7 +74,7 @@ def sees(bootstrap: str, node_id: int) -> bool:
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("rounds", [2, pytest.param(100, marks=pytest.mark.torture)])
+@pytest.mark.parametrize("rounds", [2, 100])
 def test_what_was_acknowledged_survives_kills_and_freezes_of_each_process_once(tmp_path: Path, rounds: int) -> None:
     chance = random.Random(SEED)
     ports = free_ports(6)

@@ -129,6 +129,6 @@ empty: the client does not have the feature. The numbers are those of the client
 
 _FRAMEWORKS: Final = """\
 Kafka Connect, MirrorMaker 2 and Flink, each with checks of its own, run one after another. They have a JVM or several
-to themselves, and up to two minutes for a check; `make test` runs one of Connect's checks, and the recorded run the
+to themselves, and up to two minutes for a check; `make torture` runs Connect's checks, and the recorded run the
 rest. MirrorMaker runs between the broker, a second minibroker and a Kafka 3.9.1. What Spark's connector and ours do
 beyond the table is tested in `tests/pipeline`."""

@@ -12,11 +12,10 @@ from tests.clients.matrix import records, servers
 from tests.clients.matrix.clients import DRIVERS, PROGRAMS
 from tests.clients.matrix.runs import Run, prepare
 from tests.patience import PATIENCE_S
-from tests.sweeps import one_in
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("check", one_in(2, ["connect-standalone", "connect-exactly-once"]))
+@pytest.mark.parametrize("check", ["connect-standalone", "connect-exactly-once"])
 def test_connectors_copy_files_through_a_topic(tmp_path: Path, check: str) -> None:
     prepared = prepare(DRIVERS["connect"])
     with servers.minibroker(tmp_path) as bootstrap:
