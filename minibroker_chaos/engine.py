@@ -207,7 +207,7 @@ class Chaos:
         return lines
 
     def hold(self, held: Held, at: Situation, target: Target, limit_s: float = _MAX_HOLD_S) -> None:
-        """Hold something until as many requests of a target were served as the step says, at most for a time.
+        """Hold something until a target has had the step's number of `requests`, or for `limit_s` seconds at most.
 
         The limit is real time, because a client may be waiting for exactly this.
         """

@@ -31,7 +31,7 @@ class Host(Protocol):
         ...
 
     def hold(self, held: Held, at: Situation, target: Target, limit_s: float = ...) -> None:
-        """Hold something until as many requests of a target were served as the step says, at most for a time."""
+        """Hold something until a target has had the step's number of `requests`, or for `limit_s` seconds at most."""
         ...
 
 

@@ -143,7 +143,7 @@ class ZooKeeper:
         Raises:
             NoZooKeeperError: A file with one broker hardly gives it such an id without a replication factor of 1.
         """
-        # From reserved.broker.max.id on, ids are copies of those that ZooKeeper has assigned.
+        # ZooKeeper assigns ids above reserved.broker.max.id, also to a single broker. Files copy such ids.
         node_id = self._config.integer("node.id")
         is_one_of_several = 1 < node_id <= self._config.integer("reserved.broker.max.id")
         if is_one_of_several and not any(key in self._config.given for key in _REPLICATION_FACTORS):

@@ -54,7 +54,7 @@ class JsonSchema(Parsed):
         return title if isinstance(title, str) else None
 
     def field_names(self) -> set[str]:
-        """Return the names in `properties`."""
+        """Return the names of the properties of the outermost object."""
         properties = self._root_keyword("properties")
         return {*properties} if isinstance(properties, dict) else set()
 

@@ -125,7 +125,7 @@ class ProtobufSchema(Parsed):
         return None if indexed is None else indexed[0]
 
     def field_names(self) -> set[str]:
-        """Return the names of the fields of all outermost messages."""
+        """Return the field names of all top-level messages."""
         return {field.name for message in self._file.only("message") for field, _ in message.fields()}
 
     def incompatibilities(self, writer: Parsed, *, lenient: bool = False) -> list[str]:  # noqa: ARG002 - for JSON Schema

@@ -132,7 +132,7 @@ def merge_metadata(metadata: Metadata | None, other: Metadata | None) -> Metadat
 
 
 def read_rule_set(value: Mapping[str, Any]) -> RuleSet:
-    """Return a rule set in the order in which it is stored and hashed.
+    """Return a rule set with its fields in the order in which they are stored and hashed.
 
     Raises:
         TypeError, AttributeError: it is not a rule set.

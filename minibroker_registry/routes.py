@@ -325,7 +325,7 @@ def _to_boolean(value: object) -> bool:
 
 
 def _check_rule_set(value: Mapping[str, Any]) -> records.RuleSet:
-    """Return a rule set that clients can apply.
+    """Check that clients can apply a rule set, and return it as it is stored.
 
     Raises:
         RegistryError: a rule lacks a name or type, has the name of another one, or a mode that is not allowed there.

@@ -60,7 +60,7 @@ async def overview(services: Services, requests: int) -> str:
 
 
 def _list(title: str, lines: list[str]) -> list[str]:
-    """Return the first lines below a title."""
+    """Return a title with the first of its lines below it."""
     more = [f"  and {len(lines) - _SHOWN_NAMES} more"] if len(lines) > _SHOWN_NAMES else []
     return [f"{title}:", *lines[:_SHOWN_NAMES], *more] if lines else [f"{title}: none"]
 

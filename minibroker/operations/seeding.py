@@ -107,8 +107,9 @@ def _write_records(services: Services, seeds: Seeds, names: list[str]) -> None:
         messages: list[Message] = []
         for record in records:
             try:
-                encoded = None if values is None else operations_schemas.encode_message(values, *record[1:])
-                messages.append(encoded or record.message)
+                messages.append(
+                    record.message if values is None else operations_schemas.encode_message(values, *record[1:])
+                )
             except OperationError as error:
                 raise SeedError(f"{record.place}: {error}") from None
         try:

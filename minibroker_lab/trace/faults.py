@@ -158,7 +158,7 @@ class ProxyFaults:
 
     def learn(self, request: _Request, frame: bytes, forwarded: bytes | bytearray) -> None:
         """Learn the ids of topics and the number of brokers from Metadata, and keep the response for later."""
-        with suppress(DecodeError):  # The response passes as it is.
+        with suppress(DecodeError):  # A response that cannot be read is forwarded all the same.
             response, _ = decode(request.endpoint.response, memoryview(frame), request.version, request.body)
             self.topics.learn(response)
             if self.chaos is not None:
@@ -330,19 +330,19 @@ class FaultyConnection:
         if fault is not None and (fault.disconnect or fault.truncate is not None):
             self._client.end()
         else:
-            self._throttle(effect)
+            self._hold_client(effect)
 
     def _write_pieces(self, pieces: Iterator[tuple[bytes | bytearray, float]], effect: MatchedFault) -> None:
         """Write a response in pieces. The responses after it wait."""
         piece, pause_ms = next(pieces, (None, 0))
         if piece is None or self._client.is_closing:
-            self._throttle(effect)
+            self._hold_client(effect)
             self._resume()
         else:
             self._client.write(piece)
             asyncio.get_running_loop().call_later(pause_ms / 1000, self._write_pieces, pieces, effect)
 
-    def _throttle(self, effect: MatchedFault) -> None:
+    def _hold_client(self, effect: MatchedFault) -> None:
         """Read nothing from the client for the throttle time."""
         if effect.throttle_ms:
             self._client.hold("throttled")
@@ -350,7 +350,7 @@ class FaultyConnection:
 
 
 def _field_of_broker(fault: Fault) -> str | None:
-    """Return the name of a field whose effect takes what only a broker knows or has, or None."""
+    """Return the name of a field that a proxy cannot honor, since only a broker knows what it needs, or None."""
     if fault.corrupt == "records":
         return "corrupt"
     return next((name for name in ("node", "fetch_bytes") if getattr(fault, name) is not None), None)

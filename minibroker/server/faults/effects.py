@@ -159,7 +159,7 @@ class HeldRequest(DelayedResponse):
     _inner: DelayedResponse | None = None
 
     def cancel(self) -> None:
-        """Respond to nobody, because the client disconnected."""
+        """Drop the response, since the client has disconnected. The request is still applied."""
         self.deliver = ignore_response
         if self._inner is not None:
             self._inner.cancel()

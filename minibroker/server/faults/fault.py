@@ -213,10 +213,9 @@ class Fault:
             )
         if self.applied and self.error is None:
             raise FaultError(f"applied: {self.applied!r} has no meaning without error")
-        for name in (
-            _OF_WHOLE_ANSWERS if actions and actions[0] not in {"error", "stale_metadata", "fetch_bytes"} else ()
-        ):
-            if getattr(self, name) is not None:
+        is_whole = not actions or actions[0] in {"error", "stale_metadata", "fetch_bytes"}
+        for name in _OF_WHOLE_ANSWERS:
+            if not is_whole and getattr(self, name) is not None:
                 raise FaultError(
                     f"{name}: {getattr(self, name)!r} cannot go with {actions[0]}, which leaves no answer whole"
                 )

@@ -77,13 +77,13 @@ class LateRequests:
     def hold(self, delay_ms: float, request: Any, call: Call, entry: RecordedRequest) -> HeldRequest:
         """Keep a request until `release`, or for a time, and respond to it then."""
         held = HeldRequest()
-        late = _LateRequest(-1, _copy_buffers(request), frozenset({Target()}), call, entry, call.node.starts, held)
+        late = _LateRequest(0, _copy_buffers(request), frozenset(), call, entry, call.node.starts, held)
         self._waiting.append(late)
         self._services.core.clock.call_later(delay_ms, partial(self._apply, late))
         return held
 
     def release(self, fault: Fault) -> None:
-        """Apply the requests that a fault holds."""
+        """Apply the requests that a fault has held back."""
         for late in tuple(self._waiting):
             if late.entry.fault is fault:
                 self._apply(late)
@@ -91,7 +91,7 @@ class LateRequests:
     def count(self, targets: tuple[Target, ...]) -> None:
         """Count a request. It is served before the late requests that have waited for it."""
         for late in tuple(self._waiting):
-            if not late.targets or not late.targets.isdisjoint(targets):
+            if late.held is None and (not late.targets or not late.targets.isdisjoint(targets)):
                 late.remaining -= 1
                 if not late.remaining:
                     self._services.core.call_soon(partial(self._apply, late))

@@ -1,4 +1,4 @@
-"""The life of a record as JSON, from the logs and the recorded requests, and the search of these requests.
+"""Tells the life of a record as JSON, from the logs and the recorded requests, and finds the requests it was in.
 
 This is one file of more than 500 lines because it tells one story, whose parts refer to each other.
 """
