@@ -22,9 +22,9 @@ DATA_DIR: Final = "/var/lib/redpanda/data"
 _FLAGS: Final = "overprovisioned|check|lock-memory|unsafe-bypass-fsync|verbose|v|tune|mbind|thread-affinity"
 # From `rpk redpanda start --help`, and Seastar's options for its reactor, memory, disks and logs.
 _OPTIONS: Final = re.compile(
-    "(advertise-)?(kafka|rpc)-addr|pandaproxy-addr|schema-registry-addr|node-id|set|mode|seeds|config|redpanda-cfg|smp|memory"
-    "|reserve-memory|hugepages|cpuset|num-io-queues|max-io-requests|io-properties(-file)?|well-known-io|heapprof|timeout"
-    "|install-dir|blocked-reactor-notify-ms|(default|logger)-log-level|logger-stdout-timestamps|log-to-(stdout|syslog)"
+    "(advertise-)?(kafka|rpc)-addr|pandaproxy-addr|schema-registry-addr|node-id|set|mode|seeds|config|redpanda-cfg|smp"
+    "|memory|reserve-memory|hugepages|cpuset|num-io-queues|max-io-requests|io-properties(-file)?|well-known-io|heapprof"
+    "|timeout|install-dir|blocked-reactor-notify-ms|(default|logger)-log-level|logger-stdout-timestamps|log-to-(stdout|syslog)"
     "|log-with-color|abort-on-seastar-bad-alloc|dump-memory-diagnostics-on-alloc-failure-kind|reactor-backend|poll-aio"
     "|poll-mode|idle-poll-time-us|relaxed-dma|task-quota-ms|kernel-page-cache|aio-fsync|linux-aio-nowait"
     f"|max-networking-io-control-blocks|{_FLAGS}"
@@ -32,9 +32,9 @@ _OPTIONS: Final = re.compile(
 """The options that have an effect, and those that tune the use of resources or configure logging."""
 _SETTINGS: Final = re.compile(
     "redpanda|rpk|schema_registry|pandaproxy|(data_directory|node_id|(advertised_)?kafka_api(_tls)?|admin(_api_tls)?"
-    "|seed_servers|(advertised_)?rpc_(server|api)|developer_mode|storage_min_free_bytes|topic_(partitions_per_shard|memory_per_partition)"
-    "|fetch_reads_debounce_timeout|log_segment_size_(min|max)|write_caching_default|crash_loop_limit"
-    f"|disable_(public_)?metrics|{'|'.join([*PROPERTIES, *AT_START])})"
+    "|seed_servers|(advertised_)?rpc_(server|api)|developer_mode|storage_min_free_bytes"
+    "|topic_(partitions_per_shard|memory_per_partition)|fetch_reads_debounce_timeout|log_segment_size_(min|max)"
+    f"|write_caching_default|crash_loop_limit|disable_(public_)?metrics|{'|'.join([*PROPERTIES, *AT_START])})"
 )
 """The sections and settings that have an effect, and those that Redpanda documents for resources and development."""
 _ALWAYS_TRUE: Final = frozenset({"enable_idempotence", "enable_transactions"})

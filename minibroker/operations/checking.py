@@ -77,7 +77,12 @@ def _judge(pipeline: Pipeline, check: str) -> CheckResult:
     return make_result(check, findings, pipeline.reasons)
 
 
-async def check_caught_up(services: Services, group: str, topic: str | None, timeout: float) -> CheckResult:  # noqa: ASYNC109 - part of the API
+async def check_caught_up(
+    services: Services,
+    group: str,
+    topic: str | None,
+    timeout: float,  # noqa: ASYNC109 - part of the API
+) -> CheckResult:
     """Check that a group reads and commits all records within `timeout` seconds."""
     facts = facts_of(services)
     try:

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pytest
 
+import minibroker
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
     from importlib.machinery import ModuleSpec
@@ -209,13 +211,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(scope="session")
 def kafka_session(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """A `minibroker.Broker` that runs until the last test has ended. It is never reset automatically."""
-    from minibroker.broker import Broker  # noqa: PLC0415 - most tests do not need it
-
     try:
         is_under_chaos = any(map(_asks_for_chaos, request.session.items))
         if not is_under_chaos:
             _warn_of_idle_options(request.config.option)
-        broker = Broker(**_read_options(request.config, is_under_chaos=is_under_chaos))
+        broker = minibroker.Broker(**_read_options(request.config, is_under_chaos=is_under_chaos))
         broker.start()
     except (pytest.UsageError, ValueError) as error:
         # The key comes first, because pytest's summary shows only the beginning.
@@ -281,14 +281,12 @@ class KafkaFactory(Protocol):
 @pytest.fixture
 def kafka_factory(request: pytest.FixtureRequest) -> Iterator[KafkaFactory]:
     """A function that starts a broker for one test, with the options of `minibroker.Broker`."""
-    from minibroker.broker import Broker  # noqa: PLC0415 - most tests do not need it
-
     with ExitStack() as brokers:
 
         def start(*given: Any, **options: Unpack[BrokerOptions]) -> Broker:
             options.setdefault("journal", _JOURNAL)
             options.setdefault("timeout", _read_timeout(request.config))
-            broker = brokers.enter_context(Broker(*given, **options))
+            broker = brokers.enter_context(minibroker.Broker(*given, **options))
             request.node.stash.setdefault(_STARTED, []).append(broker)
             return broker
 
@@ -336,10 +334,8 @@ def _warn_of_idle_options(option: Any) -> None:
     given = {name: getattr(option, f"kafka_chaos_{name}") for name in ("profile", "runs", "shrink")}
     names = ", ".join(f"--kafka-chaos-{name}" for name, value in given.items() if value)
     if names:
-        from minibroker.cluster.errors import MinibrokerWarning  # noqa: PLC0415 - most tests need no chaos
-
         message = f"{names}: no test runs under chaos; add --kafka-chaos, or mark tests with kafka_chaos"
-        warnings.warn(message, MinibrokerWarning, stacklevel=2)
+        warnings.warn(message, minibroker.MinibrokerWarning, stacklevel=2)
 
 
 def _describe_broker(broker: Broker) -> str:

@@ -28,7 +28,7 @@ from minibroker_chaos.shrinking import Novelty, ShrinkResult, Trial, shrink
 from minibroker_chaos.steps import DEFAULT_PROFILE, NOT_EXERCISED, ChaosError, Step, from_json, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Generator, Sequence
 
     from minibroker.broker import Broker
     from minibroker_chaos.engine import Chaos
@@ -312,14 +312,15 @@ class _TestRuns:
             return [str(result), *self._describe_repetition(Run(), result.steps)]
         return [f"shrunk from {before} in {result.runs} runs to {result}", *self._describe_shrunk(result)]
 
-    def _describe_shrunk(self, result: ShrinkResult) -> Iterator[str]:
+    def _describe_shrunk(self, result: ShrinkResult) -> list[str]:
         if result.needs_no_chaos:
-            return
-        yield f"without: {result.failed_without} of as many runs fail"
-        yield from map(str, result.steps)
-        for failure, number in result.others.items():
-            yield f"another failure, {number} times: {failure}"
-        yield from self._describe_repetition(Run(), result.steps)
+            return []
+        return [
+            f"without: {result.failed_without} of as many runs fail",
+            *map(str, result.steps),
+            *(f"another failure, {number} times: {failure}" for failure, number in result.others.items()),
+            *self._describe_repetition(Run(), result.steps),
+        ]
 
 
 def run_under_chaos(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
