@@ -6,7 +6,6 @@ The modules of formats are loaded with the first schema of the format, since the
 import importlib
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from minibroker_registry import subjects
@@ -124,12 +123,13 @@ def _size_of(key: _Key) -> int:
     return len(key[1]) + sum(len(text) for _, text in key[2])
 
 
-def invalid_schema(kind: str, text: str, references: tuple[Reference, ...], error: InvalidSchemaError) -> Exception:
+def invalid_schema(content: Content, error: InvalidSchemaError) -> Exception:
     """Return the HTTP error for an invalid schema."""
+    text = content.text
     quoted = text if len(text) <= _MAX_QUOTED_CHARACTERS else f"{text[:_MAX_QUOTED_CHARACTERS]}..."
-    names = ", ".join(reference.name for reference in references)
+    names = ", ".join(reference.name for reference in content.references)
     return RegistryError(
-        INVALID_SCHEMA, f"Invalid schema {quoted} with refs [{names}] of type {kind}, details: {error}"
+        INVALID_SCHEMA, f"Invalid schema {quoted} with refs [{names}] of type {content.kind}, details: {error}"
     )
 
 
@@ -137,35 +137,30 @@ LEVELS: Final = ("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_
 _MAX_OLD_CHARACTERS: Final = 10_240
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A parsed schema that may not be registered yet."""
-
-    parsed: Parsed
-    content: Content
-
-
-def compare(draft: Draft, versions: Sequence[Version], config: Config, parse: Callable[[Version], Parsed]) -> list[str]:
+def compare(
+    new: Parsed, content: Content, versions: Sequence[Version], config: Config, parse: Callable[[Version], Parsed]
+) -> list[str]:
     """Return why a schema cannot follow the versions of a subject, in Confluent's words, or an empty list.
 
     Args:
-        draft: The schema.
+        new: The parsed schema.
+        content: The schema.
         versions: The versions of the subject, in their order.
         config: The configuration that applies to the subject.
         parse: Returns the parsed schema of a version.
     """
     level: str = config["compatibilityLevel"]
-    reserved = _compare_reserved(draft, versions) if config.get("validateFields") is True else []
+    reserved = _compare_reserved(new, content, versions) if config.get("validateFields") is True else []
     suffix = f"{{validateFields: '{str(bool(config.get('validateFields'))).lower()}', compatibility: '{level}'}}"
     group = config.get("compatibilityGroup")
     if group is not None:
-        wanted = _property(draft.content.metadata, group)
+        wanted = _property(content.metadata, group)
         versions = [version for version in versions if _property(version.content.metadata, group) == wanted]
     lenient = config.get("compatibilityPolicy") == "LENIENT"
     compared = versions if level.endswith("_TRANSITIVE") else versions[-1:] if level != "NONE" else []
     for version in reversed(compared):
-        if draft.content.kind == version.content.kind:
-            reasons = _compare_both(draft.parsed, parse(version), level, lenient=lenient)
+        if content.kind == version.content.kind:
+            reasons = _compare_both(new, parse(version), level, lenient=lenient)
         else:
             reasons = ["Incompatible because of different schema type"]
         if reasons:
@@ -175,14 +170,14 @@ def compare(draft: Draft, versions: Sequence[Version], config: Config, parse: Ca
     return [*reserved, suffix] if reserved else []
 
 
-def _compare_reserved(draft: Draft, versions: Sequence[Version]) -> list[str]:
+def _compare_reserved(new: Parsed, content: Content, versions: Sequence[Version]) -> list[str]:
     """Return why a schema breaks the reservation of field names, which the property `confluent:reserved` lists."""
 
     def reserved_in(content: Content) -> set[str]:
         return {name.strip() for name in (_property(content.metadata, "confluent:reserved") or "").split(",")} - {""}
 
-    reserved = reserved_in(draft.content)
-    used = reserved & draft.parsed.field_names()
+    reserved = reserved_in(content)
+    used = reserved & new.field_names()
     removed = sorted(reserved_in(versions[-1].content) - reserved) if versions else []
     reasons = [f"The new schema does not reserve the field {name}, which the old schema reserves" for name in removed]
     return reasons + [f"The new schema reserves the field {name} and has it" for name in sorted(used)]

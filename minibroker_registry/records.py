@@ -8,7 +8,8 @@ import json
 import struct
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from itertools import chain
 from typing import Any, Final, NamedTuple, cast
 
@@ -39,23 +40,35 @@ class Record(NamedTuple):
     timestamp: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Content:
     """What decides whether two schemas are the same.
 
     Attributes:
         kind: AVRO, JSON or PROTOBUF.
-        text: The canonical text.
+        text: The text. It is canonical once the schema has been parsed.
         references: The references, whose subjects are named as the client has named them.
-        guid: The MD5 of all other fields but the kind, as a UUID.
     """
 
     kind: str
     text: str
-    references: tuple[Reference, ...]
-    metadata: Metadata | None
-    rule_set: RuleSet | None
-    guid: str
+    references: tuple[Reference, ...] = ()
+    metadata: Metadata | None = None
+    rule_set: RuleSet | None = None
+
+    @cached_property
+    def guid(self) -> str:
+        """The MD5 of all fields but the kind, as a UUID."""
+        digest = hashlib.md5(self.text.encode(), usedforsecurity=False)
+        for reference in self.references:
+            digest.update(f"{reference.name}{reference.subject}".encode() + struct.pack(">i", reference.version))
+        if self.metadata is not None:
+            digest.update(f"\1{_join(self.metadata.values())}".encode())
+        if self.rule_set is not None:
+            parts = self.rule_set.values()
+            rules = (part if isinstance(part, str) else [rule.values() for rule in part] for part in parts)
+            digest.update(f"\1{_join(rules)}".encode())
+        return str(uuid.UUID(bytes=digest.digest()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +85,6 @@ class Version:
     def references(self) -> list[tuple[str, int]]:
         """Return the qualified subjects and the versions that the schema refers to."""
         return [(subjects.qualify(each.subject, self.subject), each.version) for each in self.content.references]
-
-
-def make_content(
-    kind: str, text: str, references: tuple[Reference, ...], metadata: Metadata | None, rule_set: RuleSet | None = None
-) -> Content:
-    """Return a content with its guid."""
-    digest = hashlib.md5(text.encode(), usedforsecurity=False)
-    for reference in references:
-        digest.update(f"{reference.name}{reference.subject}".encode() + struct.pack(">i", reference.version))
-    if metadata is not None:
-        digest.update(f"\1{_join(metadata.values())}".encode())
-    if rule_set is not None:
-        rules = (part if isinstance(part, str) else [rule.values() for rule in part] for part in rule_set.values())
-        digest.update(f"\1{_join(rules)}".encode())
-    return Content(kind, text, references, metadata, rule_set, str(uuid.UUID(bytes=digest.digest())))
 
 
 def _join(part: object) -> str:
@@ -214,18 +212,25 @@ def check_text(value: object) -> str:
 
 def schema_record(version: Version) -> Record:
     """Return the record of a version."""
-    content = version.content
-    value: dict[str, Any] = {"subject": version.subject, "version": version.version, "id": version.id}
-    if content.kind != "AVRO":
-        value["schemaType"] = content.kind
-    if content.references:
-        value["references"] = [reference_fields(reference) for reference in content.references]
-    if content.metadata is not None:
-        value["metadata"] = content.metadata
-    if content.rule_set is not None:
-        value["ruleSet"] = content.rule_set
-    value |= {"schema": content.text, "deleted": version.is_deleted}
+    value = {**version_fields(version), **content_fields(version.content), "deleted": version.is_deleted}
     return Record(_schema_key(version), _encode(value))
+
+
+def version_fields(version: Version) -> dict[str, Any]:
+    """Return the names of a version as JSON."""
+    return {"subject": version.subject, "version": version.version, "id": version.id}
+
+
+def content_fields(content: Content) -> dict[str, Any]:
+    """Return a content as JSON. Clients take a schema without a type for Avro's."""
+    fields = {
+        "schemaType": None if content.kind == "AVRO" else content.kind,
+        "references": [asdict(reference) for reference in content.references] or None,
+        "metadata": content.metadata,
+        "ruleSet": content.rule_set,
+        "schema": content.text,
+    }
+    return {name: field for name, field in fields.items() if field is not None}
 
 
 def schema_tombstone(version: Version) -> Record:
@@ -255,11 +260,6 @@ def context_record(context: str, *, is_deleted: bool = False) -> Record:
     return Record(_encode({"keytype": "CONTEXT", **fields, "magic": 0}), None if is_deleted else _encode(fields))
 
 
-def reference_fields(reference: Reference) -> dict[str, Any]:
-    """Return a reference as JSON."""
-    return {"name": reference.name, "subject": reference.subject, "version": reference.version}
-
-
 def read_references(items: Iterable[Mapping[str, Any]]) -> tuple[Reference, ...]:
     """Return references from JSON.
 
@@ -282,17 +282,25 @@ def read_version(value: Mapping[str, Any], timestamp: int) -> Version:
     Raises:
         TypeError, KeyError, AttributeError: the value is not that of such a record.
     """
-    metadata, rule_set = value.get("metadata"), value.get("ruleSet")
-    content = make_content(
-        check_text(value.get("schemaType") or "AVRO"),
+    subject = subjects.normalize(check_text(value["subject"]))
+    version, id_ = check_integer(value["version"]), check_integer(value["id"])
+    return Version(subject, version, id_, read_content(value), value.get("deleted") is True, timestamp)
+
+
+def read_content(value: Mapping[str, Any]) -> Content:
+    """Return the content in the value of a SCHEMA record, or in the body of a request.
+
+    Raises:
+        TypeError, ValueError, KeyError, AttributeError: the value has other types.
+    """
+    kind, metadata, rule_set = (value.get(name) for name in ("schemaType", "metadata", "ruleSet"))
+    return Content(
+        "AVRO" if kind is None else check_text(kind),
         check_text(value["schema"]),
         read_references(value.get("references") or ()),
         None if metadata is None else sort_metadata(metadata),
         None if rule_set is None else read_rule_set(rule_set),
     )
-    subject = subjects.normalize(check_text(value["subject"]))
-    version, id_ = check_integer(value["version"]), check_integer(value["id"])
-    return Version(subject, version, id_, content, value.get("deleted") is True, timestamp)
 
 
 def deleted(version: Version) -> Version:

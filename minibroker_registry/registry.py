@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, TypeVar
 
 from minibroker_registry import errors, formats, records, subjects
-from minibroker_registry.formats import Draft, Formats, invalid_schema, resolve_references
-from minibroker_registry.records import Config, Metadata, Record, RuleSet, Version
+from minibroker_registry.formats import Formats, invalid_schema, resolve_references
+from minibroker_registry.records import Config, Content, Record, Version
 from minibroker_registry.schema import InvalidSchemaError, Parsed, Reference
 from minibroker_registry.state import State
 
@@ -53,11 +53,7 @@ class NewSchema:
         version: The version that the client expects. 0 means none, and -1 the latest.
     """
 
-    kind: str
-    text: str
-    references: tuple[Reference, ...] = ()
-    metadata: Metadata | None = None
-    rule_set: RuleSet | None = None
+    content: Content
     id: int | None = None
     version: int = 0
 
@@ -123,31 +119,31 @@ class Registry:
             raise errors.invalid_subject(subject)
         config = self.config_in_scope(subject)
         latest = self.state.version(subject, LATEST)
-        if not new.text.strip() and latest is not None:  # Only the metadata or the rule set is new.
-            content = latest.content
-            new = replace(new, kind=content.kind, text=content.text, references=content.references)
-        draft = self._draft(subject, new, normalize=normalize, is_new=True)
+        if not new.content.text.strip() and latest is not None:  # Only the metadata or the rule set is new.
+            metadata, rule_set = new.content.metadata, new.content.rule_set
+            new = replace(new, content=replace(latest.content, metadata=metadata, rule_set=rule_set))
+        parsed, content = self._parse(subject, new, normalize=normalize, is_new=True)
         is_completed = any(config.get(name) for name in _ADDED)
-        version = None if is_completed else self._find(subject, draft, only_latest=new.version == LATEST)
+        version = None if is_completed else self._find(subject, content, only_latest=new.version == LATEST)
         if version is not None and _is_meant(new, version):
             return version
         self._check_can_register(subject, new)
         number = self._next_version(subject)
         if self.mode_in_scope(subject) not in _TAKES_IDS:
-            draft = self._complete(subject, draft, config, number, sets_number=new.version != 0)
-            version = None if new.version else self._find(subject, draft)
+            content = self._complete(subject, content, config, number, sets_number=new.version != 0)
+            version = None if new.version else self._find(subject, content)
             if version is not None:
                 return version
             if new.version > 0 and new.version != number:
                 raise errors.RegistryError(errors.INVALID_SCHEMA, "Version is not one more than previous version")
-            reasons = formats.compare(draft, self.state.versions(subject), config, self.parsed)
+            reasons = formats.compare(parsed, content, self.state.versions(subject), config, self.parsed)
             if reasons and not force:
                 details = f'for subject "{subject}", details: [{", ".join(reasons)}]'
                 raise errors.RegistryError(
                     409, f"Schema being registered is incompatible with an earlier schema {details}"
                 )
         registered = Version(
-            subject, new.version if new.version > 0 else number, self._choose_id(subject, new, draft), draft.content
+            subject, new.version if new.version > 0 else number, self._choose_id(subject, new, content), content
         )
         self._write(*self._records_of(registered))
         return self._written(registered)
@@ -173,12 +169,12 @@ class Registry:
     def _next_version(self, subject: str) -> int:
         return max((version.version for version in self.state.versions(subject, with_deleted=True)), default=0) + 1
 
-    def _choose_id(self, subject: str, new: NewSchema, draft: Draft) -> int:
+    def _choose_id(self, subject: str, new: NewSchema, content: Content) -> int:
         context = subjects.split(subject)[0]
         if new.id is None:
-            return self.state.id_of(context, draft.content.guid) or self.state.greatest_ids[context] + 1
+            return self.state.id_of(context, content.guid) or self.state.greatest_ids[context] + 1
         existing = self.state.versions_of_id(context, new.id)
-        if existing and existing[0].content.guid != draft.content.guid:
+        if existing and existing[0].content.guid != content.guid:
             raise errors.not_permitted(f"Overwrite new schema with id {new.id} in context {context} is not permitted.")
         return new.id
 
@@ -197,17 +193,17 @@ class Registry:
         Raises:
             RegistryError: the subject or the schema does not exist, or the schema is not valid.
         """
-        if new.text.strip():
+        if new.content.text.strip():
             for namesake in self.state.namesakes(subject):
                 try:
-                    draft = self._draft(namesake, new, normalize=normalize, is_new=False)
+                    _, content = self._parse(namesake, new, normalize=normalize, is_new=False)
                 except errors.RegistryError:
                     if namesake == subject:
                         raise
                     continue  # Another context may lack the references.
-                version = self._find(namesake, draft, with_deleted=with_deleted)
+                version = self._find(namesake, content, with_deleted=with_deleted)
                 if version is None:
-                    completed = self._complete(namesake, draft, self.config_in_scope(namesake))
+                    completed = self._complete(namesake, content, self.config_in_scope(namesake))
                     version = self._find(namesake, completed, with_deleted=with_deleted)
                 if version is not None:
                     return version
@@ -231,9 +227,9 @@ class Registry:
         if version is None and number is not None and number != LATEST:
             raise errors.version_not_found(number)
         config = self.config_in_scope(subject)
-        draft = self._draft(subject, new, normalize=normalize, is_new=True)
+        parsed, content = self._parse(subject, new, normalize=normalize, is_new=True)
         versions = [version] if version is not None else self.state.versions(subject) if number is None else []
-        return formats.compare(draft, versions, config, self.parsed)
+        return formats.compare(parsed, content, versions, config, self.parsed)
 
     def parsed(self, version: Version) -> Parsed:
         """Return the parsed schema of a version.
@@ -241,28 +237,27 @@ class Registry:
         Raises:
             RegistryError: the topic has a schema that is not valid.
         """
-        content = version.content
         try:
             return self._formats.parse_version(version, self.state.referenced)
         except InvalidSchemaError as error:
-            raise invalid_schema(content.kind, content.text, content.references, error) from None
+            raise invalid_schema(version.content, error) from None
 
-    def _draft(self, subject: str, new: NewSchema, *, normalize: bool, is_new: bool) -> Draft:
+    def _parse(self, subject: str, new: NewSchema, *, normalize: bool, is_new: bool) -> tuple[Parsed, Content]:
         """Parse a client's schema. It is normalized on request, but imports stay as they are."""
-        config = self.config_in_scope(subject)
-        references = tuple(self._pin(subject, reference) for reference in new.references)
+        config, content = self.config_in_scope(subject), new.content
+        references = tuple(self._pin(subject, reference) for reference in content.references)
         try:
             texts = resolve_references(subject, references, self.state.version if is_new else self.state.referenced)
             is_strict = is_new and new.id is None and config.get("validateNewSchemas") is not False
-            parsed = self._formats.parse(new.kind, new.text, texts, is_new=is_strict)
+            parsed = self._formats.parse(content.kind, content.text, texts, is_new=is_strict)
         except InvalidSchemaError as error:
-            raise invalid_schema(new.kind, new.text, new.references, error) from None
+            raise invalid_schema(content, error) from None
         text = parsed.canonical
         is_normalized = normalize or config.get("normalize") is True
         if is_normalized and self.mode_in_scope(subject) not in _TAKES_IDS:
             text = parsed.normalized
             references = tuple(sorted(dict.fromkeys(references), key=lambda item: (item.subject, item.version)))
-        return Draft(parsed, records.make_content(new.kind, text, references, new.metadata, new.rule_set))
+        return parsed, replace(content, text=text, references=references)
 
     def _pin(self, parent: str, reference: Reference) -> Reference:
         """Return a reference to the latest version as one to its number."""
@@ -272,10 +267,9 @@ class Registry:
         return reference if version is None else replace(reference, version=version.version)
 
     def _find(
-        self, subject: str, draft: Draft, *, with_deleted: bool = False, only_latest: bool = False
+        self, subject: str, content: Content, *, with_deleted: bool = False, only_latest: bool = False
     ) -> Version | None:
         """Return the newest version of a subject with this content, or None."""
-        content = draft.content
         id_ = self.state.id_of(subjects.split(subject)[0], content.guid)
         versions = self.state.versions(subject, with_deleted=with_deleted)[-1 if only_latest else 0 :]
         for version in reversed(versions):
@@ -292,14 +286,13 @@ class Registry:
         return None
 
     def _complete(
-        self, subject: str, draft: Draft, config: Config, number: int = 0, *, sets_number: bool = False
-    ) -> Draft:
-        """Return a draft with the metadata and rules that configuration and the latest version add.
+        self, subject: str, content: Content, config: Config, number: int = 0, *, sets_number: bool = False
+    ) -> Content:
+        """Return a content with the metadata and rules that configuration and the latest version add.
 
         The metadata has the number of a new version if the client gives one, or if it has one already.
         """
         latest = self.state.version(subject, LATEST)
-        content = draft.content
         before = content if latest is None else latest.content
         metadata = before.metadata if content.metadata is None else content.metadata
         metadata = records.merge_metadata(config.get("defaultMetadata"), metadata)
@@ -309,8 +302,7 @@ class Registry:
         rule_set = records.merge_rule_sets(rule_set, config.get("overrideRuleSet"))
         if number and (sets_number or records.CONFLUENT_VERSION in (metadata or {}).get("properties", {})):
             metadata = records.merge_metadata(metadata, {"properties": {records.CONFLUENT_VERSION: str(number)}})
-        content = records.make_content(content.kind, content.text, content.references, metadata, rule_set)
-        return replace(draft, content=content)
+        return replace(content, metadata=metadata, rule_set=rule_set)
 
     # Deletions
 

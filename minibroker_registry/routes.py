@@ -142,43 +142,34 @@ class Request:
         """
         fields = self.fields()
         try:
-            kind = "AVRO" if fields.get("schemaType") is None else records.check_text(fields["schemaType"])
-            text = records.check_text(fields.get("schema") or "")
             id_, version = (records.check_integer(fields.get(name) or 0) for name in ("id", "version"))
-            references = records.read_references(fields.get("references") or ())
-            metadata = None if fields.get("metadata") is None else records.sort_metadata(fields["metadata"])
-            rule_set = None if fields.get("ruleSet") is None else _check_rule_set(fields["ruleSet"])
+            content = records.read_content({**fields, "schema": fields.get("schema") or ""})
         except (TypeError, ValueError, AttributeError) as error:
             message = f"the body is not a schema with its references and metadata: {error}"
             raise errors.RegistryError(400, message) from None
+        _check_rule_set(content.rule_set or {})
         is_given = fields.get("id") is not None and id_ >= 0
-        return NewSchema(kind, text, references, metadata, rule_set, id_ if is_given else None, version)
+        return NewSchema(content, id_ if is_given else None, version)
 
     def content(self, version: Version) -> dict[str, Any]:
         """Return the fields of a schema in the requested format."""
-        content = version.content
-        form = self.text("format")
+        content, form = version.content, self.text("format")
+        view = records.content_fields(content)
         try:
-            text = self.registry.parsed(version).formatted(form) if form else content.text
+            view["schema"] = self.registry.parsed(version).formatted(form) if form else content.text
         except ValueError as error:  # Protobuf's descriptors cannot hold a schema that contradicts itself.
             raise InvalidSchemaError(str(error)) from None
-        view: dict[str, Any] = {"schemaType": content.kind} if content.kind != "AVRO" or self.is_lenient else {}
-        if content.references:
-            view["references"] = [records.reference_fields(reference) for reference in content.references]
-            if self.text("referenceFormat").lower() == "qualified":
-                for reference in view["references"]:
-                    reference["subject"] = subjects.qualify(reference["subject"], version.subject)
-        if content.metadata is not None:
-            view["metadata"] = content.metadata
-        if content.rule_set is not None:
-            view["ruleSet"] = content.rule_set
-        extra = {"guid": content.guid, "ts": version.timestamp, "deleted": version.is_deleted}
-        return {**view, "schema": text, **(extra if self.is_lenient else {})}
+        if self.text("referenceFormat").lower() == "qualified":
+            for reference in view.get("references", ()):
+                reference["subject"] = subjects.qualify(reference["subject"], version.subject)
+        if self.is_lenient:
+            view |= {"schemaType": content.kind, "guid": content.guid}
+            view |= {"ts": version.timestamp, "deleted": version.is_deleted}
+        return view
 
     def view(self, version: Version) -> dict[str, Any]:
         """Return a version as JSON."""
-        view = {"subject": version.subject, "version": version.version, "id": version.id}
-        return {**view, **self.content(version)}
+        return {**records.version_fields(version), **self.content(version)}
 
 
 class RawText(str):
@@ -324,13 +315,12 @@ def _to_boolean(value: object) -> bool:
     return value != "false" and bool(value)
 
 
-def _check_rule_set(value: Mapping[str, Any]) -> records.RuleSet:
-    """Check that clients can apply a rule set, and return it as it is stored.
+def _check_rule_set(rule_set: records.RuleSet) -> records.RuleSet:
+    """Check that clients can apply a rule set, and return it.
 
     Raises:
         RegistryError: a rule lacks a name or type, has the name of another one, or a mode that is not allowed there.
     """
-    rule_set = records.read_rule_set(value)
     names = set[str]()
     for phase, modes in records.RULE_MODES.items():
         for rule in rule_set.get(phase, ()):
@@ -368,8 +358,8 @@ _SETTINGS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
     "compatibilityGroup": ("compatibilityGroup", records.check_text),
     "defaultMetadata": ("defaultMetadata", records.sort_metadata),
     "overrideMetadata": ("overrideMetadata", records.sort_metadata),
-    "defaultRuleSet": ("defaultRuleSet", _check_rule_set),
-    "overrideRuleSet": ("overrideRuleSet", _check_rule_set),
+    "defaultRuleSet": ("defaultRuleSet", lambda value: _check_rule_set(records.read_rule_set(value))),
+    "overrideRuleSet": ("overrideRuleSet", lambda value: _check_rule_set(records.read_rule_set(value))),
 }
 """The settings by their names in records: the names in PUT /config, and functions that check and convert values."""
 

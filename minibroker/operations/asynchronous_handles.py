@@ -158,7 +158,7 @@ class AsyncSchemas(Handle):
         """
         text = schema if isinstance(schema, str) else json.dumps(schema, ensure_ascii=False)
         pinned = registry_records.read_references({"version": schema_registry.LATEST, **each} for each in references)
-        new = schema_registry.NewSchema(kind.upper(), text, pinned)
+        new = schema_registry.NewSchema(registry_records.Content(kind.upper(), text, pinned))
         return await schemas.run_on_registry(
             self._services, lambda registry: registry.register(subject, new, normalize=False).id
         )

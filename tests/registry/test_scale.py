@@ -9,7 +9,7 @@ import pytest
 
 from minibroker_registry import records
 from minibroker_registry.formats import Formats
-from minibroker_registry.records import Record, Version
+from minibroker_registry.records import Content, Record, Version
 from minibroker_registry.registry import NewSchema, Registry
 
 _SLACK: Final = 5
@@ -52,7 +52,7 @@ def protobuf(number: int) -> str:
 def test_ten_thousand_schemas_are_loaded_and_found_soon() -> None:
     topic = Topic()
     for number in range(_COUNT):
-        content = records.make_content("AVRO", avro(number), (), None)
+        content = Content("AVRO", avro(number))
         topic.new.append(records.schema_record(Version(f"s{number % 2_000}", number // 2_000 + 1, number + 1, content)))
     registry = Registry(topic)
     begin = time.thread_time()
@@ -67,11 +67,12 @@ def test_ten_thousand_schemas_are_loaded_and_found_soon() -> None:
 @pytest.mark.parametrize(("kind", "text"), [("AVRO", avro), ("JSON", json_schema), ("PROTOBUF", protobuf)])
 def test_a_schema_is_registered_soon(kind: str, text: Callable[[int], str]) -> None:
     registry = Registry(Topic())
-    registry.register("warm-up", NewSchema(kind, text(0)), normalize=False)
+    registry.register("warm-up", NewSchema(Content(kind, text(0))), normalize=False)
     begin = time.thread_time()
     for number in range(100):
         registry.sync()
-        assert registry.register(f"s{number}", NewSchema(kind, text(number + 1)), normalize=False).id == number + 2
+        new = NewSchema(Content(kind, text(number + 1)))
+        assert registry.register(f"s{number}", new, normalize=False).id == number + 2
     assert time.thread_time() - begin < 0.003 * 100 * _SLACK
 
 

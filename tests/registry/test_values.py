@@ -1,5 +1,6 @@
 """Values with a schema id: decoded and encoded with schemas of a topic, or of a running registry."""
 
+import dataclasses
 import http.server
 import socket
 import struct
@@ -53,7 +54,7 @@ class Topic:
         return begins_anew, new
 
     def register(self, subject: str, number: int, id_: int, kind: str, text: str, *references: Reference) -> Version:
-        version = Version(subject, number, id_, records.make_content(kind, text, references, None))
+        version = Version(subject, number, id_, records.Content(kind, text, references))
         self.new.append(records.schema_record(version))
         return version
 
@@ -86,7 +87,7 @@ def source(request: pytest.FixtureRequest) -> Iterator[tuple[Register, SchemaSou
     rest: Rest = request.getfixturevalue("rest")
 
     def post(subject: str, kind: str, text: str, *references: Reference) -> tuple[int, uuid.UUID]:
-        given = [records.reference_fields(reference) for reference in references]
+        given = [dataclasses.asdict(reference) for reference in references]
         id_ = rest.register(subject, text, schemaType=kind, references=given)
         path = f"/subjects/{subject}/versions/1"
         answer = rest.ask("GET", path, headers={"Confluent-Accept-Unknown-Properties": "true"})
