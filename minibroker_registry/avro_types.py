@@ -7,13 +7,12 @@ from decimal import Decimal, InvalidOperation
 from typing import Final
 
 from minibroker_registry.json_text import MAX_DEPTH, Json, dump, java_double, load
-from minibroker_registry.schema import InvalidSchemaError
+from minibroker_registry.schema import Deadline, InvalidSchemaError
 
 PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 NAMED: Final = frozenset({"record", "enum", "fixed"})
 INTEGER_RANGES: Final = {"int": range(-(1 << 31), 1 << 31), "long": range(-(1 << 63), 1 << 63)}
 _TEXTUAL: Final = frozenset({"string", "bytes", "enum", "fixed"})
-_MAX_ANSWERS: Final = 100_000
 
 
 @dataclass(slots=True, eq=False)
@@ -56,44 +55,25 @@ class Type:
     props: "dict[str, Json]" = field(default_factory=dict[str, Json])
 
 
-class Defaults:
-    """Decides whether JSON values may be defaults of types. It remembers its answers, and its work is limited."""
+def fits_default(node: Type, value: Json, deadline: Deadline) -> bool:
+    """Return whether a value may be a default of a type. The default of a union fits any branch.
 
-    def __init__(self) -> None:
-        self._answers: dict[tuple[int, int], bool] = {}
-
-    def fits(self, node: Type, value: Json) -> bool:
-        """Return whether a value may be a default of a type. The default of a union fits any branch.
-
-        A record's own defaults are checked for themselves.
-
-        Raises:
-            InvalidSchemaError: Too many values had to be compared with too many types.
-        """
-        if not isinstance(value, dict | list):
-            return self._fits(node, value)
-        key = id(node), id(value)
-        answer = self._answers.get(key)
-        if answer is None:
-            if len(self._answers) >= _MAX_ANSWERS:
-                raise InvalidSchemaError("The defaults of the schema take too much work to check")
-            answer = self._answers[key] = self._fits(node, value)
-        return answer
-
-    def _fits(self, node: Type, value: Json) -> bool:
-        kind, items = node.kind, node.items
-        if kind == "union":
-            return any(self.fits(branch, value) for branch in node.branches)
-        if isinstance(value, list):
-            return kind == "array" and items is not None and all(self.fits(items, element) for element in value)
-        if isinstance(value, dict):
-            if kind == "map" and items is not None:
-                return all(self.fits(items, element) for element in value.values())
-            return kind == "record" and all(
-                self.fits(member.type, value[member.name]) if member.name in value else bool(member.default)
-                for member in node.fields
-            )
-        return fits_scalar(kind, value)
+    A record's own defaults are checked for themselves.
+    """
+    deadline.check()
+    kind, items = node.kind, node.items
+    if kind == "union":
+        return any(fits_default(branch, value, deadline) for branch in node.branches)
+    if isinstance(value, list):
+        return kind == "array" and items is not None and all(fits_default(items, item, deadline) for item in value)
+    if isinstance(value, dict):
+        if kind == "map" and items is not None:
+            return all(fits_default(items, element, deadline) for element in value.values())
+        return kind == "record" and all(
+            fits_default(member.type, value[member.name], deadline) if member.name in value else bool(member.default)
+            for member in node.fields
+        )
+    return fits_scalar(kind, value)
 
 
 def fits_scalar(kind: str, value: object) -> bool:
@@ -137,16 +117,21 @@ def print_type(root: Type, known: frozenset[str], *, is_normal: bool = False) ->
     Raises:
         InvalidSchemaError: The types are nested too deeply.
     """
-    return dump(_Printer(set(known), is_normal=is_normal).json_of(root, "", 1), java_double)
+    return dump(_Printer(known, is_normal=is_normal).json_of(root, "", 1), java_double)
 
 
 class _Printer:
-    """Turns types into JSON."""
+    """Turns types into JSON.
 
-    def __init__(self, known: set[str], *, is_normal: bool) -> None:
-        self._known = known
+    Args:
+        known: The full names that are not defined, or None for all.
+        is_normal: Whether to print what `normalize=true` asks for.
+    """
+
+    def __init__(self, known: frozenset[str] | None, *, is_normal: bool) -> None:
+        self._known = None if known is None else {*known}
         self._is_normal = is_normal
-        self._defaults = Defaults()
+        self._deadline = Deadline(error=InvalidSchemaError)
 
     def json_of(self, node: Type, namespace: str, depth: int) -> Json:
         if depth > MAX_DEPTH:
@@ -161,7 +146,7 @@ class _Printer:
                 word = "items" if node.kind == "array" else "values"
                 json[word] = self.json_of(node.items, namespace, depth + 1)
             return json | self._print_props(node)
-        if node.name in self._known:
+        if self._known is None or node.name in self._known:
             own_namespace, _, name = node.name.rpartition(".")
             is_short = own_namespace == namespace and name not in _TYPE_WORDS
             return name if is_short else node.name
@@ -215,7 +200,7 @@ class _Printer:
     def _typed(self, node: Type, value: Json) -> Json:
         """Return a default with a fraction wherever its type is float or double."""
         if node.kind == "union":
-            fitting = (branch for branch in node.branches if self._defaults.fits(branch, value))
+            fitting = (branch for branch in node.branches if fits_default(branch, value, self._deadline))
             return next((self._typed(branch, value) for branch in fitting), value)
         if node.kind in {"float", "double"} and isinstance(value, int):
             return Decimal(value)
@@ -250,20 +235,13 @@ def _sorted(value: Json) -> Json:
 
 def signature(named: Type) -> str:
     """Return the text that decides whether two definitions of a name are equal: no documentation, no aliases."""
-    json = _Printer(_EveryName(), is_normal=False).definition_of(named, "", 1)
+    json = _Printer(None, is_normal=False).definition_of(named, "", 1)
     members = json.get("fields")
     for part in (json, *(members if isinstance(members, list) else ())):
         if isinstance(part, dict):
             part.pop("doc", None)
             part.pop("aliases", None)
     return dump(json, java_double)
-
-
-class _EveryName(set[str]):
-    """A set with all names, so that a printer defines none of them."""
-
-    def __contains__(self, name: object) -> bool:
-        return True
 
 
 _RESERVED: Final = frozenset(
@@ -292,7 +270,7 @@ class Parser:
         self._types: dict[str, Type] = {}
         self._undefined: set[str] = set()
         self._with_defaults: list[Field] = []
-        self._defaults = Defaults()
+        self._deadline = Deadline(error=InvalidSchemaError)
 
     def parse(self, text: str) -> Type:
         """Parse the text of a schema.
@@ -305,7 +283,7 @@ class Parser:
             raise InvalidSchemaError(f"Undefined schema: {min(self._undefined)}")
         if self._is_new:
             for member in self._with_defaults:
-                if not self._defaults.fits(member.type, *member.default):
+                if not fits_default(member.type, member.default[0], self._deadline):
                     type_text = print_type(member.type, frozenset())
                     raise InvalidSchemaError(
                         f"Invalid default for field {member.name}: {_text(*member.default)} not a {type_text}"

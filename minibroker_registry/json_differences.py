@@ -181,11 +181,11 @@ class _Comparison:
         if self._count_matches(old_parts, new_parts) < min(len(old_parts), len(new_parts)):
             yield "COMBINED_TYPE_SUBSCHEMAS_CHANGED", ""
 
-    def _count_matches(self, old: dict[bytes, Node], new: dict[bytes, Node]) -> int:
+    def _count_matches(self, old: dict[str, Node], new: dict[str, Node]) -> int:
         """Return for how many old parts there is a compatible new part, each for itself (a maximum matching)."""
-        owners: dict[bytes, bytes] = {}
+        owners: dict[str, str] = {}
 
-        def match(key: bytes, passed: set[bytes]) -> bool:
+        def match(key: str, passed: set[str]) -> bool:
             for candidate in (key, *new) if key in new else new:
                 if candidate in passed or self.compare(old[key], new[candidate]):
                     continue

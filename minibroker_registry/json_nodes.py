@@ -234,10 +234,10 @@ class Node:
     limits: dict[str, Number] = field(default_factory=dict[str, Number])
     is_integer: bool = False
     pattern: str | None = None
-    values: frozenset[bytes] = frozenset()
+    values: frozenset[str] = frozenset()
     criterion: str = ""
     parts: "list[Node]" = field(default_factory=list["Node"])
-    digests: list[bytes] = field(default_factory=list[bytes])
+    digests: list[str] = field(default_factory=list[str])
     is_implied: bool = False
     properties: "dict[str, Node]" = field(default_factory=dict[str, "Node"])
     patterns: "dict[str, Node]" = field(default_factory=dict[str, "Node"])
@@ -270,9 +270,9 @@ class Loader:
         self._nodes: dict[int, Node] = {}
         self._references: list[tuple[Node, Json]] = []
         self._waiting: list[tuple[Json, str, str]] = []
-        self._digests: dict[int, bytes] = {}
+        self._digests: dict[int, str] = {}
         self._pieces: list[Json] = []
-        self._deadline = Deadline()
+        self._deadline = Deadline(error=InvalidSchemaError)
 
     @property
     def schemas(self) -> frozenset[int]:
@@ -383,7 +383,7 @@ class Loader:
             yield self._load_type(given, schema, base, where), words
         elif "type" in schema:
             nodes = [self._load_type(name, schema, base, where) for name in types]
-            yield Node("combined", criterion="anyOf", parts=nodes, digests=[name.encode() for name in types]), words
+            yield Node("combined", criterion="anyOf", parts=nodes, digests=types), words
         kinds = {_KINDS[name] for name in types}
         # json-sKema forgets properties that are none.
         forgotten = {"properties", "patternProperties"} if self._is_modern else ()

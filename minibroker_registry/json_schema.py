@@ -8,7 +8,7 @@ from minibroker_protocol.lazy_imports import lazy
 from minibroker_registry.json_differences import differences
 from minibroker_registry.json_nodes import Documents, Loader, draft_of, with_definitions
 from minibroker_registry.json_text import Json, big_decimal, dump, load, refuse_constant
-from minibroker_registry.schema import InvalidSchemaError, Parsed, TooMuchWorkError
+from minibroker_registry.schema import InvalidSchemaError, Parsed
 
 with lazy:
     from minibroker_registry import json_data
@@ -28,17 +28,17 @@ class JsonSchema(Parsed):
 
     def __init__(self, text: str, references: Mapping[str, str], *, is_new: bool) -> None:
         document = load(text)
+        self._document = document
         self.canonical = dump(document, big_decimal)
-        draft = draft_of(document)
         root = with_definitions(document)
         documents = {name: with_definitions(load(reference)) for name, reference in references.items()}
         try:
-            self._documents = Documents(root, documents, draft)
+            self._documents = Documents(root, documents, draft_of(document))
             loader = Loader(self._documents)
             self.root = loader.load(root)
             self._schemas = loader.schemas
-        except (RecursionError, TooMuchWorkError):
-            raise InvalidSchemaError("The schema takes too much work to read") from None
+        except RecursionError:
+            raise InvalidSchemaError("The schema is nested too deeply") from None
         reserved = [name for name in self.root.properties if name.startswith("$$")]
         if is_new and reserved:
             raise InvalidSchemaError(f"#/properties/{reserved[0]}: Field names cannot start with $$")
@@ -46,7 +46,7 @@ class JsonSchema(Parsed):
     @functools.cached_property
     def normalized(self) -> str:  # type: ignore[override] # made when it is asked for
         """The text for `normalize=true`, with the keys of all objects sorted."""
-        return dump(load(self.canonical), big_decimal, sort_keys=True)
+        return dump(self._document, big_decimal, sort_keys=True)
 
     def record_name(self, payload: bytes) -> str | None:  # noqa: ARG002 - for Protobuf
         """Return the title of the schema, or None."""
@@ -59,8 +59,7 @@ class JsonSchema(Parsed):
         return {*properties} if isinstance(properties, dict) else set()
 
     def _root_keyword(self, name: str) -> Json:
-        document = load(self.canonical)
-        return document.get(name) if isinstance(document, dict) else None
+        return self._document.get(name) if isinstance(self._document, dict) else None
 
     def incompatibilities(self, writer: Parsed, *, lenient: bool = False) -> list[str]:
         """Return why data of `writer` may be invalid under this schema (see `Parsed`)."""

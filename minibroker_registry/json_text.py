@@ -20,8 +20,9 @@ MAX_VALUES: Final = 100_000
 MAX_DEPTH: Final = 200
 """The deepest nesting of arrays and objects."""
 
-_PLAIN_MAGNITUDES: Final = range(-2, 8)
-"""Java prints doubles from 0.001 to 10,000,000 without an exponent."""
+_MIN_PLAIN: Final = 1e-3
+_MAX_PLAIN: Final = 1e7
+"""Java prints doubles from the one to the other without an exponent."""
 _SHORT_ESCAPES: Final = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
 _ESCAPES: Final = {code: f"\\u{code:04X}" for code in range(32)} | _SHORT_ESCAPES
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -93,7 +94,7 @@ def big_decimal(number: Decimal) -> str:
     return str(number or number.copy_abs())
 
 
-def digest_of(value: Json, known: dict[int, bytes]) -> bytes:
+def digest_of(value: Json, known: dict[int, str]) -> str:
     """Return a digest of a JSON value, which is equal for values that differ in the order of keys only.
 
     Args:
@@ -101,14 +102,12 @@ def digest_of(value: Json, known: dict[int, bytes]) -> bytes:
         known: The digests of arrays and objects by identity, which is filled.
     """
     if not isinstance(value, dict | list):
-        return dump(value, big_decimal).encode()
+        return dump(value, big_decimal)
     if id(value) not in known:
-        if isinstance(value, dict):
-            pieces = [piece for key in sorted(value) for piece in (key.encode(), digest_of(value[key], known))]
-        else:
-            pieces = [digest_of(element, known) for element in value]
-        sizes = ",".join(str(len(piece)) for piece in pieces)
-        known[id(value)] = hashlib.sha256(f"{type(value).__name__} {sizes} ".encode() + b"".join(pieces)).digest()
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        parts = {key: digest_of(element, known) for key, element in items}
+        text = json.dumps([type(value).__name__, parts], sort_keys=True)
+        known[id(value)] = hashlib.sha256(text.encode()).hexdigest()
     return known[id(value)]
 
 
@@ -117,15 +116,7 @@ def java_double(number: Decimal | float) -> str:
     value = float(number)
     if not math.isfinite(value):
         return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
-    sign, digit_tuple, exponent = Decimal(repr(value)).as_tuple()
-    digits = "".join(map(str, digit_tuple)).rstrip("0") or "0"
-    magnitude = len(digit_tuple) + int(exponent)  # The value is 0.DIGITS times 10 to the power of the magnitude.
-    if digits == "0":
-        text = "0.0"
-    elif magnitude in _PLAIN_MAGNITUDES:
-        padded = digits.ljust(magnitude + 1, "0") if magnitude > 0 else "0" * (1 - magnitude) + digits
-        point = max(magnitude, 1)
-        text = f"{padded[:point]}.{padded[point:]}"
-    else:
-        text = f"{digits[0]}.{digits[1:] or '0'}E{magnitude - 1}"
-    return "-" * sign + text
+    if not value or _MIN_PLAIN <= abs(value) < _MAX_PLAIN:
+        return repr(value)
+    digits, _, exponent = f"{Decimal(repr(value)).normalize():E}".partition("E")
+    return f"{digits}{'' if '.' in digits else '.0'}E{int(exponent)}"

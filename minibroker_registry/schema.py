@@ -34,20 +34,18 @@ class Deadline:
 
     Args:
         data_bytes: The size of the data, if data is checked.
+        error: The error to raise.
     """
 
-    def __init__(self, data_bytes: int = 0) -> None:
+    def __init__(self, data_bytes: int = 0, error: type[ValueError] = TooMuchWorkError) -> None:
+        self._error = error
         self._seconds = CPU_SECONDS + data_bytes * _CPU_SECONDS_PER_BYTE
         self._end = time.thread_time() + self._seconds
 
     def check(self) -> None:
-        """Raise if the time is over.
-
-        Raises:
-            TooMuchWorkError: The time is over.
-        """
+        """Raise the error if the time is over."""
         if time.thread_time() > self._end:
-            raise TooMuchWorkError(f"This takes more than {self._seconds:.1f} seconds of CPU time")
+            raise self._error(f"It takes too much work: more than {self._seconds:.1f} seconds of CPU time")
 
 
 @dataclass(frozen=True, slots=True)
