@@ -14,7 +14,6 @@ from minibroker_registry.errors import RegistryError
 from minibroker_registry.registry import Registry
 from minibroker_registry.routes import ROUTES, Handler, RawText, Request
 from minibroker_registry.schema import InvalidSchemaError, TooMuchWorkError
-from minibroker_registry.state import State
 
 _logger: Final = logging.getLogger(__name__)
 MAX_BODY_BYTES: Final = 2 << 20
@@ -106,11 +105,13 @@ class Application:
         if _accepted_type(headers.get("accept", "")) is None:
             raise errors.plain(406)
         method: str = scope["method"]
-        query: Mapping[str, list[str]] = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         segments = _split_path(scope["raw_path"])
         if segments[:2] == _APICURIO and segments[3:]:
             segments = segments[3:]  # The third segment is the version, such as v7.
-        segments, query = _enter_context(segments, query)
+        context = ""
+        if segments[0] == "contexts" and segments[2:]:
+            context, segments = subjects.join(subjects.context_name(segments[1]), ""), segments[2:]
         handler, path = _find_handler("GET" if method == "HEAD" else method, segments)
         value: object = None
         if method in {"POST", "PUT"} and segments != [""]:
@@ -119,12 +120,10 @@ class Application:
             value = _parse_body(body) if body.strip() else None
         is_lenient = headers.get("confluent-accept-unknown-properties", "").lower() == "true"
 
-        def run(registry: Registry) -> object:
-            parameters = _follow_alias(registry.state, segments, path, query)
-            return handler(Request(registry, *parameters, value, is_lenient))
-
         try:
-            return self._registry.run(run)
+            return self._registry.run(
+                lambda registry: handler(Request(registry, path, query, value, is_lenient, context))
+            )
         except (InvalidSchemaError, TooMuchWorkError) as error:  # A format has refused a schema or a comparison.
             raise errors.RegistryError(errors.INVALID_SCHEMA, f"Invalid schema, details: {error}") from None
 
@@ -178,25 +177,6 @@ def _split_path(raw_path: bytes) -> list[str]:
     return [unquote(segment) for segment in raw_path.decode("latin-1").removeprefix("/").removesuffix("/").split("/")]
 
 
-def _enter_context(segments: list[str], query: Mapping[str, list[str]]) -> tuple[list[str], Mapping[str, list[str]]]:
-    """Return a path and a query in which the context of a path `/contexts/CONTEXT/...` is part of each subject."""
-    if segments[0] != "contexts" or not segments[2:]:
-        return segments, query
-    context, segments = subjects.join(subjects.context_name(segments[1]), ""), segments[2:]
-
-    def qualify(name: str) -> str:
-        return name if name.startswith((":.", subjects.ALL_CONTEXTS)) else context + name
-
-    if segments in (["config"], ["mode"]):
-        return ([*segments, context] if context else segments), query
-    for number, segment in enumerate(segments[:-1]):
-        if segment == "subjects" or (number == 0 and segment in {"config", "mode"}):
-            return [*segments[: number + 1], qualify(segments[number + 1]), *segments[number + 2 :]], query
-    if segments[:2] == ["schemas", "ids"]:
-        return segments, {**query, "subject": [qualify(query.get("subject", [""])[0])]}
-    return segments, {**query, "subjectPrefix": [qualify(prefix) for prefix in query.get("subjectPrefix", [""])]}
-
-
 def _find_handler(method: str, segments: Sequence[str]) -> tuple[Handler, Mapping[str, str]]:
     """Return the handler for a path and the parameters in the path.
 
@@ -213,17 +193,6 @@ def _find_handler(method: str, segments: Sequence[str]) -> tuple[Handler, Mappin
                 raise errors.plain(405)
             return handlers[method], {part[1:-1]: segment for part, segment in pairs if part[:1] == "{"}
     raise errors.plain(404)
-
-
-def _follow_alias(
-    state: State, segments: Sequence[str], path: Mapping[str, str], query: Mapping[str, list[str]]
-) -> tuple[Mapping[str, str], Mapping[str, list[str]]]:
-    """Replace the name of a subject in the path or the query by its alias, except in those of settings."""
-    if "subject" in path and segments[0] not in {"config", "mode"}:
-        path = {**path, "subject": state.target_of(path["subject"])}
-    if query.get("subject"):
-        query = {**query, "subject": [state.target_of(query["subject"][0])]}
-    return path, query
 
 
 def _list_methods(handlers: Mapping[str, Handler]) -> Handler:

@@ -28,6 +28,8 @@ class Request:
         query: The values of each query parameter.
         body: The JSON of the body, or None.
         is_lenient: Whether the client accepts fields that it does not know.
+        context: The context `:.ctx:` at the beginning of the path, or an empty string. It holds for subjects and
+            prefixes without a context of their own.
     """
 
     registry: Registry
@@ -35,6 +37,7 @@ class Request:
     query: Mapping[str, Sequence[str]]
     body: Any
     is_lenient: bool
+    context: str = ""
 
     @property
     def state(self) -> State:
@@ -74,10 +77,23 @@ class Request:
             raise errors.RegistryError(400, "the body is not a JSON object")
         return cast("Mapping[str, Any]", self.body)
 
+    def _qualify(self, name: str) -> str:
+        """Return a subject or a prefix, with the context of the path if it has none."""
+        return name if name.startswith((":.", subjects.ALL_CONTEXTS)) else self.context + name
+
+    @property
+    def scope(self) -> str:
+        """What settings in the path are for: a qualified subject, a context, or an empty string."""
+        return subjects.normalize(self._qualify(self.path.get("subject", "")))
+
     @property
     def subject(self) -> str:
-        """The qualified subject in the path, or an empty string."""
-        return subjects.normalize(self.path.get("subject", ""))
+        """The qualified subject in the path, or the one that its alias names."""
+        return subjects.normalize(self.state.target_of(self.scope))
+
+    def prefix(self, default: str = "") -> str:
+        """Return the prefix of the wanted subjects. The default is for paths without a context."""
+        return self._qualify(self.text("subjectPrefix", "" if self.context else default))
 
     def version_number(self) -> int:
         """Return the version in the path, `LATEST` for `latest`.
@@ -117,7 +133,7 @@ class Request:
         text = self.path["id"]
         if not re.fullmatch(r"[+-]?[0-9]{1,10}", text, re.ASCII) or abs(int(text)) > _MAX_INTEGER:
             raise errors.plain(404)
-        wanted = subjects.normalize(self.text("subject"))
+        wanted = subjects.normalize(self.state.target_of(self._qualify(self.text("subject"))))
         for subject in self.state.namesakes(wanted):
             versions = self.state.versions_of_id(subjects.split(subject)[0], int(text))
             if any(version.subject == subject for version in versions):
@@ -196,7 +212,7 @@ def _look_up(request: Request) -> object:
 
 
 def _list_subjects(request: Request) -> object:
-    only_deleted, prefix = request.flag("deletedOnly"), request.text("subjectPrefix", subjects.ALL_CONTEXTS)
+    only_deleted, prefix = request.flag("deletedOnly"), request.prefix(subjects.ALL_CONTEXTS)
     found = request.state.subjects(prefix, with_deleted=only_deleted or request.flag("deleted"))
     live = set(request.state.subjects(prefix, with_deleted=False)) if only_deleted else ()
     return request.page(subject for subject in found if subject not in live)
@@ -229,7 +245,7 @@ def _find_by_metadata(request: Request) -> object:
 
 
 def _list_schemas(request: Request) -> object:
-    prefix, rule_type = request.text("subjectPrefix"), request.text("ruleType")
+    prefix, rule_type = request.prefix(), request.text("ruleType")
     with_deleted, only_latest = request.flag("deleted"), request.flag("latestOnly")
     aliases = request.state.aliases(prefix) if request.flag("aliases") else {}
     found: list[Version] = []
@@ -282,7 +298,7 @@ def _check_compatibility(request: Request) -> object:
 
 
 def _get_config(request: Request) -> object:
-    subject, registry = request.subject, request.registry
+    subject, registry = request.scope, request.registry
     config = registry.config_in_scope(subject) if request.flag("defaultToGlobal") else registry.config(subject)
     if config is None:
         raise errors.RegistryError(40408, f"Subject '{subject}' does not have subject-level compatibility configured")
@@ -305,7 +321,7 @@ def _put_config(request: Request) -> object:
             "Invalid compatibility level. Valid values are none, backward, forward, full, backward_transitive, "
             "forward_transitive, and full_transitive",
         )
-    config = request.registry.update_config(request.subject, changes)
+    config = request.registry.update_config(request.scope, changes)
     return {_SETTINGS[name][0]: value for name, value in config.items() if name in _SETTINGS}
 
 
@@ -365,7 +381,7 @@ _SETTINGS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
 
 
 def _get_mode(request: Request) -> object:
-    subject, registry = request.subject, request.registry
+    subject, registry = request.scope, request.registry
     mode = registry.mode_in_scope(subject) if request.flag("defaultToGlobal") else registry.mode(subject)
     if mode is None:
         raise errors.RegistryError(40409, f"Subject '{subject}' does not have subject-level mode configured")
@@ -377,14 +393,14 @@ def _put_mode(request: Request) -> object:
     mode = None if sent is None else str(sent).upper()
     if mode is not None and mode not in MODES:
         raise errors.RegistryError(42204, "Invalid mode. Valid values are READWRITE, READONLY, IMPORT and FORWARD.")
-    if mode == "FORWARD" and request.subject != subjects.GLOBAL:
+    if mode == "FORWARD" and request.scope != subjects.GLOBAL:
         raise errors.RegistryError(42204, "Forward mode only supported on global level")
-    request.registry.set_mode(request.subject, mode, force=request.flag("force"))
+    request.registry.set_mode(request.scope, mode, force=request.flag("force"))
     return {"mode": sent}
 
 
 def _delete_mode(request: Request) -> object:
-    mode = request.registry.delete_mode(request.subject, recursive=request.flag("recursive"))
+    mode = request.registry.delete_mode(request.scope, recursive=request.flag("recursive"))
     return {} if mode is None else {"mode": mode}
 
 
@@ -402,7 +418,7 @@ Handler = Callable[[Request], Any]
 _CONFIG: Final[Mapping[str, Handler]] = {
     "GET": _get_config,
     "PUT": _put_config,
-    "DELETE": lambda request: request.registry.delete_config(request.subject),
+    "DELETE": lambda request: request.registry.delete_config(request.scope),
 }
 _MODE: Final[Mapping[str, Handler]] = {
     "GET": _get_mode,

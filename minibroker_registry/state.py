@@ -15,19 +15,6 @@ _READ_ERRORS: Final = (ValueError, TypeError, KeyError, AttributeError, Recursio
 """What reading a record of another program can raise."""
 
 
-class _Context:
-    """The ids of a context.
-
-    Attributes:
-        versions: The versions of each id, by subject and version.
-        ids: The id of each guid.
-    """
-
-    def __init__(self) -> None:
-        self.versions: dict[int, dict[tuple[str, int], Version]] = {}
-        self.ids: dict[str, int] = {}
-
-
 class State:
     """Subjects with their versions, configurations and modes.
 
@@ -46,7 +33,11 @@ class State:
         self.modes: dict[str, str] = {}
         self._subjects: dict[str, dict[int, Version]] = {}
         self.greatest_ids: Counter[str] = Counter(greatest_ids)
-        self._contexts: dict[str, _Context] = {subjects.DEFAULT_CONTEXT: _Context()}
+        self._contexts = {subjects.DEFAULT_CONTEXT}
+        self._versions_of_ids: dict[tuple[str, int], dict[tuple[str, int], Version]] = {}
+        """The versions with an id, by context and id, and then by subject and number."""
+        self._ids: dict[tuple[str, str], int] = {}
+        """The ids of contents, by context and guid."""
         self._referrers: dict[tuple[str, int], dict[tuple[str, int], Version]] = {}
 
     def apply(self, record: Record) -> None:
@@ -115,11 +106,11 @@ class State:
 
     def versions_of_id(self, context: str, id_: int) -> list[Version]:
         """Return all versions with an id, softly deleted ones included, by subject and version."""
-        return [version for _, version in sorted(self._context(context).versions.get(id_, {}).items())]
+        return [version for _, version in sorted(self._versions_of_ids.get((context, id_), {}).items())]
 
     def id_of(self, context: str, guid: str) -> int | None:
         """Return the id of a content in a context, or None."""
-        return self._context(context).ids.get(guid)
+        return self._ids.get((context, guid))
 
     def versions_of_guid(self, guid: str) -> list[Version]:
         """Return a version with a guid for each context that has one."""
@@ -134,17 +125,14 @@ class State:
             if with_deleted or not referrer.is_deleted
         ]
 
-    def _context(self, name: str) -> _Context:
-        return self._contexts.get(name) or _Context()
-
     def _put(self, version: Version) -> None:
         self._remove(version.subject, version.version)
         place = (version.subject, version.version)
-        name = subjects.split(version.subject)[0]
-        context = self._contexts.setdefault(name, _Context())
-        self.greatest_ids[name] = max(self.greatest_ids[name], version.id)
-        context.versions.setdefault(version.id, {})[place] = version
-        context.ids[version.content.guid] = version.id
+        context = subjects.split(version.subject)[0]
+        self._contexts.add(context)
+        self.greatest_ids[context] = max(self.greatest_ids[context], version.id)
+        self._versions_of_ids.setdefault((context, version.id), {})[place] = version
+        self._ids[context, version.content.guid] = version.id
         self._subjects.setdefault(version.subject, {})[version.version] = version
         for target in version.references():
             self._referrers.setdefault(target, {})[place] = version
@@ -156,13 +144,13 @@ class State:
             return
         if not versions:
             del self._subjects[subject]
-        context = self._context(subjects.split(subject)[0])
-        same = context.versions[version.id]
+        context, guid = subjects.split(subject)[0], version.content.guid
+        same = self._versions_of_ids[context, version.id]
         del same[subject, number]
         if not same:
-            del context.versions[version.id]
-            if context.ids.get(version.content.guid) == version.id:
-                del context.ids[version.content.guid]
+            del self._versions_of_ids[context, version.id]
+            if self.id_of(context, guid) == version.id:
+                del self._ids[context, guid]
         for target in version.references():
             self._referrers.get(target, {}).pop((subject, number), None)
 
@@ -189,10 +177,11 @@ class State:
                     for version in self.versions(name, with_deleted=True):
                         self._remove(name, version.version)
             case "CONTEXT" if value is not None:
-                self._contexts.setdefault(key["context"], _Context())
+                self._contexts.add(key["context"])
             case "CONTEXT":
-                if not self._context(key["context"]).versions and key["context"] != subjects.DEFAULT_CONTEXT:
-                    self._contexts.pop(key["context"], None)
+                names = self.subjects(subjects.join(key["context"], ""), with_deleted=True)
+                if not names and key["context"] != subjects.DEFAULT_CONTEXT:
+                    self._contexts.discard(key["context"])
             case "DELETE_SUBJECT" | "CLEAR_SUBJECT" | "NOOP" | "ASSOC":
                 pass  # Associations are not supported.
             case _:
