@@ -56,7 +56,11 @@ class Formats:
         with self._lock:
             parsed = self._parsed.get(key)
             if parsed is None:
-                parsed = importlib.import_module(f"{__package__}.{module}").parse(text, references, is_new=is_new)
+                parse = importlib.import_module(f"{__package__}.{module}").parse
+                try:
+                    parsed = parse(text, references, is_new=is_new)
+                except RecursionError:
+                    raise InvalidSchemaError("The schema or its references are nested too deeply") from None
                 assert isinstance(parsed, Parsed)
                 self._keep(key, parsed)
                 self._keep((kind, parsed.canonical, key[2], False), parsed)
@@ -95,27 +99,28 @@ def resolve_references(parent: str, references: Iterable[Reference], find: FindV
         find: Returns a version that is referred to.
 
     Raises:
-        InvalidSchemaError: a reference does not exist.
+        InvalidSchemaError: a reference does not exist, or leads through too many others.
     """
     texts: dict[str, str] = {}
     entered: set[tuple[str, int]] = set()
-    todo = [(parent, reference, False) for reference in reversed(list(references))]
-    while todo:
-        parent, reference, is_entered = todo.pop()
-        subject = subjects.qualify(reference.subject, parent)
-        version = find(subject, reference.version)
-        if version is None:
-            raise InvalidSchemaError(
-                f'No schema reference found for subject "{subject}" and version {reference.version}'
-            )
-        if is_entered:
+
+    def resolve(parent: str, references: Iterable[Reference]) -> None:
+        for reference in references:
+            subject = subjects.qualify(reference.subject, parent)
+            version = find(subject, reference.version)
+            if version is None:
+                raise InvalidSchemaError(
+                    f'No schema reference found for subject "{subject}" and version {reference.version}'
+                )
+            if (subject, version.version) not in entered:
+                entered.add((subject, version.version))
+                resolve(subject, version.content.references)
             texts.setdefault(reference.name, version.content.text)
-        elif (subject, version.version) not in entered:
-            entered.add((subject, version.version))
-            todo.append((parent, reference, True))
-            todo += [(subject, further, False) for further in reversed(version.content.references)]
-        elif reference.name not in texts:  # The same schema has another name here.
-            texts[reference.name] = version.content.text
+
+    try:
+        resolve(parent, references)
+    except RecursionError:
+        raise InvalidSchemaError("The references are nested too deeply") from None
     return texts
 
 

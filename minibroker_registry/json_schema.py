@@ -32,13 +32,10 @@ class JsonSchema(Parsed):
         self.canonical = dump(document, big_decimal)
         root = with_definitions(document)
         documents = {name: with_definitions(load(reference)) for name, reference in references.items()}
-        try:
-            self._documents = Documents(root, documents, draft_of(document))
-            loader = Loader(self._documents)
-            self.root = loader.load(root)
-            self._schemas = loader.schemas
-        except RecursionError:
-            raise InvalidSchemaError("The schema is nested too deeply") from None
+        self._documents = Documents(root, documents, draft_of(document))
+        loader = Loader(self._documents)
+        self.root = loader.load(root)
+        self._schemas = loader.schemas
         reserved = [name for name in self.root.properties if name.startswith("$$")]
         if is_new and reserved:
             raise InvalidSchemaError(f"#/properties/{reserved[0]}: Field names cannot start with $$")

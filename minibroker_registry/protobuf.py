@@ -3,7 +3,7 @@
 import binascii
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
@@ -93,31 +93,25 @@ class ProtobufSchema(Parsed):
         self.canonical = _checked_text(file)
         self._file = file
         self._files: dict[str, File] = {}
-        self._collect(file, references)
+        self._collect(file.imports, references, set())
         self.names = Names(file, (*references.values(), *self._files.values()))
         try:
             normalized = normalize(self.names)
         except InvalidSchemaError:
             # Confluent's registry finds the types of known files also without an import.
-            self._collect(File(imports=[("", path) for path in _KNOWN_PATHS]), references)
+            self._collect([("", path) for path in _KNOWN_PATHS], references, set(self._files))
             self.names = Names(file, (*references.values(), *self._files.values()))
             normalized = normalize(self.names)
         self.normalized = _checked_text(normalized)
 
-    def _collect(self, file: File, references: Mapping[str, File]) -> None:
-        """Collect the files that a file imports, dependencies first, without those that are not known."""
-        todo: list[tuple[str, File | None]] = [(path, None) for _, path in reversed(file.imports)]
-        seen: set[str] = set()
-        while todo:
-            path, finished = todo.pop()
-            if finished is not None:
-                self._files[path] = finished
-            elif path not in seen:
-                seen.add(path)
-                imported = references.get(path) or _known_file(path)
-                if imported is not None:
-                    todo.append((path, imported))
-                    todo.extend((inner, None) for _, inner in reversed(imported.imports))
+    def _collect(self, imports: Iterable[tuple[str, str]], references: Mapping[str, File], seen: set[str]) -> None:
+        """Collect imported files and what they import, dependencies first, without those that are not known."""
+        for _, path in imports:
+            file = None if path in seen else references.get(path) or _known_file(path)
+            seen.add(path)
+            if file is not None:
+                self._collect(file.imports, references, seen)
+                self._files[path] = file
 
     def record_name(self, payload: bytes) -> str | None:
         """Return the full name of a payload's message."""

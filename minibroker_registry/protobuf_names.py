@@ -72,7 +72,6 @@ class Names:
         self.own = own
         self.types: dict[str, Type] = {}
         self.extensions: dict[str, Extension] = {}
-        self._resolved: dict[tuple[str, str], Type | None] = {}
         for file in (*others, own):
             self._add(file.name, file, file)
 
@@ -92,10 +91,7 @@ class Names:
 
     def find(self, name: str, scope: str) -> Type | None:
         """Return the type that a name means in a scope, or None."""
-        key = name, scope
-        if key not in self._resolved:
-            self._resolved[key] = _look_up(self.types, name, scope)
-        return self._resolved[key]
+        return _look_up(self.types, name, scope)
 
     def find_extension(self, name: str, scope: str) -> Extension | None:
         """Return the extension that a name means in a scope, or None."""

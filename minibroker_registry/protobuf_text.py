@@ -64,6 +64,8 @@ class Tokens:
         self.count += 1
         if self.count > MAX_TOKENS:
             raise self.error(f"the schema has more than {MAX_TOKENS} tokens")
+        if len(self.next) > MAX_NAME_CHARACTERS and self.next[0] not in ('"', "'"):
+            raise self.error(f"a name or a number has more than {MAX_NAME_CHARACTERS} characters")
         return token
 
     def error(self, problem: str) -> InvalidSchemaError:
@@ -104,26 +106,20 @@ class Tokens:
         """Read a name without dots."""
         if not self.is_name() or "." in self.next:
             raise self.unexpected("a name")
-        return self.checked_name(self.advance())
+        return self.advance()
 
     def path(self) -> str:
         """Read a name, which may have dots between its parts and before the first."""
         if not self.is_name() and not (self.next[:1] == "." and self.next[1:2].isidentifier()):
             raise self.unexpected("a name")
-        return self.checked_name(self.advance())
-
-    def checked_name(self, name: str) -> str:
-        """Return a name if it is not too long."""
-        if len(name) > MAX_NAME_CHARACTERS:
-            raise self.error(f"the name before has more than {MAX_NAME_CHARACTERS} characters")
-        return name
+        return self.advance()
 
     def integer(self, first: int, last: int) -> int:
         """Read an integer from `first` to `last`, in decimal, octal or hexadecimal."""
         sign = "-" if self.accept("-") else ""
         digits = self.next
         base = 16 if digits[:2] in ("0x", "0X") else 8 if digits[:1] == "0" and digits != "0" else 10
-        if not digits[:1].isdecimal() or "_" in digits or len(digits) > MAX_NAME_CHARACTERS:
+        if not digits[:1].isdecimal() or "_" in digits:
             raise self.unexpected("an integer")
         try:
             number = int(sign + digits, base)
@@ -387,7 +383,7 @@ class _Parser(Tokens):
         sign = self.advance() if self.next in ("-", "+") else ""
         if not self.next[:1].isdecimal() and not (self.next[:1] == "." and self.next[1:2].isdecimal()):
             return elements.Word(sign.strip("+") + self.name())
-        return elements.Word(sign.strip("+") + self.checked_name(self.advance()))
+        return elements.Word(sign.strip("+") + self.advance())
 
     def list_value(self) -> list[elements.Value]:
         """Read values in brackets."""
