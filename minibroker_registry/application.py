@@ -103,7 +103,7 @@ class Application:
             RegistryError: there is no such endpoint, or it refuses the request.
         """
         if _accepted_type(headers.get("accept", "")) is None:
-            raise errors.plain(406)
+            raise errors.refusal(406)
         method: str = scope["method"]
         query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         segments = _split_path(scope["raw_path"])
@@ -116,7 +116,7 @@ class Application:
         value: object = None
         if method in {"POST", "PUT"} and segments != [""]:
             if headers.get("content-type", _DEFAULT_TYPE).partition(";")[0].strip().lower() not in _BODY_TYPES:
-                raise errors.plain(415)
+                raise errors.refusal(415)
             value = _parse_body(body) if body.strip() else None
         is_lenient = headers.get("confluent-accept-unknown-properties", "").lower() == "true"
 
@@ -141,7 +141,7 @@ async def _read_body(receive: _Receive) -> bytes:
             raise RegistryError(400, "the connection was closed before the end of the body")
         body += message.get("body", b"")
         if len(body) > MAX_BODY_BYTES:
-            raise errors.too_large()
+            raise errors.refusal(42209)
         if not message.get("more_body"):
             return bytes(body)
 
@@ -153,7 +153,7 @@ def _parse_body(body: bytes) -> object:
         RegistryError: the body is not JSON, or has too many values.
     """
     if sum(map(body.count, b",[{")) > _MAX_VALUES:
-        raise errors.too_large()
+        raise errors.refusal(42209)
     try:
         value: object = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -190,9 +190,9 @@ def _find_handler(method: str, segments: Sequence[str]) -> tuple[Handler, Mappin
             if method == "OPTIONS":
                 return _list_methods(handlers), {}
             if method not in handlers:
-                raise errors.plain(405)
+                raise errors.refusal(405)
             return handlers[method], {part[1:-1]: segment for part, segment in pairs if part[:1] == "{"}
-    raise errors.plain(404)
+    raise errors.refusal(404)
 
 
 def _list_methods(handlers: Mapping[str, Handler]) -> Handler:

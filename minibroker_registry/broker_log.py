@@ -14,7 +14,7 @@ from minibroker.server.schema_topic import SchemaReader
 from minibroker.server.services import Services
 from minibroker_protocol.internal_topics import SCHEMAS_TOPIC
 from minibroker_protocol.steps import drain
-from minibroker_registry.errors import RegistryError, too_large
+from minibroker_registry.errors import RegistryError, refusal
 from minibroker_registry.records import Record
 from minibroker_registry.registry import Registry
 
@@ -51,7 +51,7 @@ class LocalLog:
             assert topic is not None
         for record in new:
             if len(record.key) + len(record.value or b"") + _RECORD_OVERHEAD_BYTES > topic.max_message_bytes:
-                raise too_large()
+                raise refusal(42209)
         messages = [producing.Message(record.value, record.key, partition=0) for record in new]
         try:
             producing.produce(services, SCHEMAS_TOPIC, messages)

@@ -13,7 +13,7 @@ from minibroker_protocol.messages.topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from minibroker_registry.errors import RegistryError, too_large
+from minibroker_registry.errors import RegistryError, refusal
 from minibroker_registry.records import Record
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import EARLIEST, LATEST, list_offsets_at
@@ -118,7 +118,7 @@ class ClientLog:
         producer.send([Outgoing(record.key, record.value, partition=0) for record in new])
         for error in refused:
             if error.code in _TOO_LARGE:
-                raise too_large()
+                raise refusal(42209)
             raise error
 
     def _create_topic(self, cluster: Cluster) -> None:

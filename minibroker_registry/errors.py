@@ -4,6 +4,26 @@ from http import HTTPStatus
 from typing import Final
 
 INVALID_SCHEMA: Final = 42201
+_MESSAGES: Final = {
+    40401: "Subject '{}' not found.",
+    40402: "Version {} not found.",
+    40403: "Schema {} not found",
+    40404: "Subject '{}' was soft deleted.Set permanent=true to delete permanently",
+    40405: "Subject '{}' was not deleted first before being permanently deleted",
+    40406: "Subject '{}' Version {} was soft deleted.Set permanent=true to delete permanently",
+    40407: "Subject '{}' Version {} was not deleted first before being permanently deleted",
+    40408: "Subject '{}' does not have subject-level compatibility configured",
+    40409: "Subject '{}' does not have subject-level mode configured",
+    42202: "The specified version '{}' is not a valid version id. Allowed values are between [1, 2^31-1] and "
+    'the string "latest"',
+    42203: "Invalid compatibility level. Valid values are none, backward, forward, full, backward_transitive, "
+    "forward_transitive, and full_transitive",
+    42206: "One or more references exist to the schema {{magic=1,keytype=SCHEMA,subject={},version={}}}.",
+    42208: "The specified subject '{}' is not a valid.",
+    42209: "Register operation failed because schema is too large",
+    42211: "The specified context '{}' is not empty.",
+}
+"""The messages of codes that have one each. In place of `{}` stands what was asked for."""
 
 
 class RegistryError(Exception):
@@ -25,51 +45,7 @@ class RegistryError(Exception):
         return int(str(self.code)[:3])
 
 
-def plain(status: int) -> RegistryError:
-    """Return the error for a request that no endpoint takes."""
-    return RegistryError(status, f"HTTP {status} {HTTPStatus(status).phrase}")
-
-
-def subject_not_found(subject: str) -> RegistryError:
-    """Return the error for a subject without versions."""
-    return RegistryError(40401, f"Subject '{subject}' not found.")
-
-
-def version_not_found(version: int) -> RegistryError:
-    """Return the error for a version that the subject does not have."""
-    return RegistryError(40402, f"Version {version} not found.")
-
-
-def schema_not_found(name: object = "") -> RegistryError:
-    """Return the error for an unknown id or guid, or for a schema that is not registered under a subject."""
-    return RegistryError(40403, f"Schema {name} not found" if name != "" else "Schema not found")
-
-
-def invalid_version(version: str) -> RegistryError:
-    """Return the error for a version that is neither a number in range nor `latest`."""
-    return RegistryError(
-        42202,
-        f"The specified version '{version}' is not a valid version id. Allowed values are between [1, 2^31-1] and the "
-        'string "latest"',
-    )
-
-
-def invalid_subject(subject: str) -> RegistryError:
-    """Return the error for a subject that nothing can be kept for."""
-    return RegistryError(42208, f"The specified subject '{subject}' is not a valid.")
-
-
-def too_large() -> RegistryError:
-    """Return the error for a schema that is larger than the body of a request or a message of the topic may be."""
-    return RegistryError(42209, "Register operation failed because schema is too large")
-
-
-def not_permitted(message: str) -> RegistryError:
-    """Return the error for a change that the mode forbids."""
-    return RegistryError(42205, message)
-
-
-def referenced(subject: str, version: int) -> RegistryError:
-    """Return the error for the deletion of a version that other schemas refer to."""
-    key = f"{{magic=1,keytype=SCHEMA,subject={subject},version={version}}}"
-    return RegistryError(42206, f"One or more references exist to the schema {key}.")
+def refusal(code: int, *values: object) -> RegistryError:
+    """Return the error with a code and its usual message."""
+    message = _MESSAGES[code].format(*values) if code in _MESSAGES else f"HTTP {code} {HTTPStatus(code).phrase}"
+    return RegistryError(code, message)

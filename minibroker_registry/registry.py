@@ -116,7 +116,7 @@ class Registry:
             RegistryError: the schema is not valid or not compatible, or the mode forbids it.
         """
         if not subjects.is_valid(subject):
-            raise errors.invalid_subject(subject)
+            raise errors.refusal(42208, subject)
         config = self.config_in_scope(subject)
         latest = self.state.version(subject, LATEST)
         if not new.content.text.strip() and latest is not None:  # Only the metadata or the rule set is new.
@@ -175,17 +175,19 @@ class Registry:
             return self.state.id_of(context, content.guid) or self.state.greatest_ids[context] + 1
         existing = self.state.versions_of_id(context, new.id)
         if existing and existing[0].content.guid != content.guid:
-            raise errors.not_permitted(f"Overwrite new schema with id {new.id} in context {context} is not permitted.")
+            raise errors.RegistryError(
+                42205, f"Overwrite new schema with id {new.id} in context {context} is not permitted."
+            )
         return new.id
 
     def _check_can_register(self, subject: str, new: NewSchema) -> None:
         mode, place = self.mode_in_scope(subject), _place(subject)
         if mode in _READ_ONLY:
-            raise errors.not_permitted(f"{place} is in read-only mode")
+            raise errors.RegistryError(42205, f"{place} is in read-only mode")
         if new.id is not None and mode not in _TAKES_IDS:
-            raise errors.not_permitted(f"{place} is not in import mode")
+            raise errors.RegistryError(42205, f"{place} is not in import mode")
         if new.id is None and mode != "READWRITE":
-            raise errors.not_permitted(f"{place} is not in read-write mode")
+            raise errors.RegistryError(42205, f"{place} is not in read-write mode")
 
     def look_up(self, subject: str, new: NewSchema, *, normalize: bool, with_deleted: bool) -> Version:
         """Return the version of a subject that has this schema.
@@ -208,8 +210,8 @@ class Registry:
                 if version is not None:
                     return version
         if self.state.versions(subject, with_deleted=with_deleted):
-            raise errors.schema_not_found()
-        raise errors.subject_not_found(subject)
+            raise errors.RegistryError(40403, "Schema not found")
+        raise errors.refusal(40401, subject)
 
     def check(self, subject: str, number: int | None, new: NewSchema, *, normalize: bool) -> list[str]:
         """Return why a schema is not compatible with a version of a subject, or with those that the level asks for.
@@ -225,7 +227,7 @@ class Registry:
         """
         version = None if number is None else self.state.version(subject, number)
         if version is None and number is not None and number != LATEST:
-            raise errors.version_not_found(number)
+            raise errors.refusal(40402, number)
         config = self.config_in_scope(subject)
         parsed, content = self._parse(subject, new, normalize=normalize, is_new=True)
         versions = [version] if version is not None else self.state.versions(subject) if number is None else []
@@ -315,11 +317,10 @@ class Registry:
         version = self.state.version(subject, number, with_deleted=number != LATEST)
         if version is None:
             if not self.state.versions(subject, with_deleted=True):
-                raise errors.subject_not_found(subject)
-            raise errors.version_not_found(number)
-        name = f"Subject '{subject}' Version {version.version}"
+                raise errors.refusal(40401, subject)
+            raise errors.refusal(40402, number)
         if version.is_deleted and not permanent:
-            raise errors.RegistryError(40406, f"{name} was soft deleted.Set permanent=true to delete permanently")
+            raise errors.refusal(40406, subject, version.version)
         self._check_writable(subject)
         self._check_unreferenced([version], permanent=permanent)
         if not permanent:
@@ -328,7 +329,7 @@ class Registry:
             is_last = len(self.state.versions(subject, with_deleted=True)) == 1
             self._write(records.schema_tombstone(version), *(self._settings_of(subject) if is_last else ()))
         else:
-            raise errors.RegistryError(40407, f"{name} was not deleted first before being permanently deleted")
+            raise errors.refusal(40407, subject, version.version)
         return version.version
 
     def delete_subject(self, subject: str, *, permanent: bool) -> list[int]:
@@ -340,20 +341,16 @@ class Registry:
         live = self.state.versions(subject)
         versions = self.state.versions(subject, with_deleted=True)
         if not versions:
-            raise errors.subject_not_found(subject)
+            raise errors.refusal(40401, subject)
         if not live and not permanent:
-            raise errors.RegistryError(
-                40404, f"Subject '{subject}' was soft deleted.Set permanent=true to delete permanently"
-            )
+            raise errors.refusal(40404, subject)
         self._check_writable(subject)
         self._check_unreferenced(versions if permanent else live, permanent=permanent)
         if not permanent:
             self._write(records.subject_record("DELETE_SUBJECT", subject, {"version": live[-1].version}))
             return [version.version for version in live]
         if live:
-            raise errors.RegistryError(
-                40405, f"Subject '{subject}' was not deleted first before being permanently deleted"
-            )
+            raise errors.refusal(40405, subject)
         tombstones = [records.schema_tombstone(version) for version in reversed(versions)]
         self._write(*tombstones, *self._settings_of(subject))
         return [version.version for version in versions]
@@ -367,14 +364,14 @@ class Registry:
 
     def _check_writable(self, subject: str) -> None:
         if self.mode_in_scope(subject) in _READ_ONLY:
-            raise errors.not_permitted(f"{_place(subject)} is in read-only mode")
+            raise errors.RegistryError(42205, f"{_place(subject)} is in read-only mode")
 
     def _check_unreferenced(self, versions: Sequence[Version], *, permanent: bool) -> None:
         """Raise an error if other subjects refer to one of these versions, or the same subject to a single one."""
         for version in versions:
             for referrer in self.state.referrers(version.subject, version.version, with_deleted=permanent):
                 if len(versions) == 1 or referrer.subject != version.subject:
-                    raise errors.referenced(version.subject, version.version)
+                    raise errors.refusal(42206, version.subject, version.version)
 
     def delete_context(self, context: str) -> None:
         """Forget a context, given as `:.ctx:`.
@@ -383,7 +380,7 @@ class Registry:
             RegistryError: the context has subjects.
         """
         if not context or self.state.subjects(context, with_deleted=True):
-            raise errors.RegistryError(42211, f"The specified context '{context}' is not empty.")
+            raise errors.refusal(42211, context)
         self._write(records.context_record(subjects.split(context)[0], is_deleted=True))
 
     # Configuration and modes
@@ -413,7 +410,7 @@ class Registry:
             RegistryError: the mode forbids it, or the subject is not valid.
         """
         if not subjects.is_valid(subject, allows_context=True):
-            raise errors.invalid_subject(subject)
+            raise errors.refusal(42208, subject)
         self._check_writable(subject)
         config = {**self.state.configs.get(subject, {}), **changes}
         value = {name: setting for name, setting in config.items() if setting is not None}
@@ -428,7 +425,7 @@ class Registry:
         """
         config = self.config(subject)
         if config is None:
-            raise errors.subject_not_found(subject)
+            raise errors.refusal(40401, subject)
         self._check_writable(subject)
         if subject in self.state.configs:
             self._write(records.subject_record("CONFIG", subject, None))
@@ -451,11 +448,11 @@ class Registry:
             RegistryError: an import would begin while there are schemas, without `force`, or the subject is not valid.
         """
         if not subjects.is_valid(subject, allows_context=True):
-            raise errors.invalid_subject(subject)
+            raise errors.refusal(42208, subject)
         removed: list[Record] = []
         if mode == "IMPORT" and self.mode_in_scope(subject) != "IMPORT" and not force:
             if self.state.covered(subject, with_deleted=False):
-                raise errors.not_permitted("Cannot import since found existing subjects")
+                raise errors.RegistryError(42205, "Cannot import since found existing subjects")
             for name in self.state.covered(subject, with_deleted=True):
                 versions = self.state.versions(name, with_deleted=True)
                 self._check_unreferenced(versions, permanent=True)
@@ -476,7 +473,7 @@ class Registry:
         """
         mode = self.mode(subject)
         if mode is None and not recursive:
-            raise errors.subject_not_found(subject)
+            raise errors.refusal(40401, subject)
         names = {name for name in self.state.modes if recursive and subjects.matches(name, subject)} | {subject}
         tombstones = [records.subject_record("MODE", name, None) for name in sorted(names & self.state.modes.keys())]
         if tombstones:

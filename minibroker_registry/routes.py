@@ -61,7 +61,7 @@ class Request:
         try:
             offset, limit = (records.check_integer(self.text(name) or "0") for name in ("offset", "limit"))
         except (TypeError, ValueError):
-            raise errors.plain(404) from None
+            raise errors.refusal(404) from None
         return list(items)[max(offset, 0) :][: limit if limit > 0 else None]
 
     def fields(self) -> Mapping[str, Any]:
@@ -106,7 +106,7 @@ class Request:
             return LATEST
         number = int(text) if re.fullmatch(r"[+-]?[0-9]{1,10}", text, re.ASCII) else 0
         if number != LATEST and not 1 <= number <= _MAX_INTEGER:
-            raise errors.invalid_version(text)
+            raise errors.refusal(42202, text)
         return number
 
     def version(self, *, with_deleted: bool = False) -> Version:
@@ -121,8 +121,8 @@ class Request:
             if version is not None:
                 return version
         if not self.state.versions(self.subject, with_deleted=with_deleted):
-            raise errors.subject_not_found(self.subject)
-        raise errors.version_not_found(number)
+            raise errors.refusal(40401, self.subject)
+        raise errors.refusal(40402, number)
 
     def versions_of_id(self) -> list[Version]:
         """Return the versions with the id in the path, that of the subject in the query first.
@@ -132,7 +132,7 @@ class Request:
         """
         text = self.path["id"]
         if not re.fullmatch(r"[+-]?[0-9]{1,10}", text, re.ASCII) or abs(int(text)) > _MAX_INTEGER:
-            raise errors.plain(404)
+            raise errors.refusal(404)
         wanted = subjects.normalize(self.state.target_of(self._qualify(self.text("subject"))))
         for subject in self.state.namesakes(wanted):
             versions = self.state.versions_of_id(subjects.split(subject)[0], int(text))
@@ -142,7 +142,7 @@ class Request:
         context, name = subjects.split(wanted)
         versions = self.state.versions_of_id(context, int(text))
         if not versions or (name and context != subjects.DEFAULT_CONTEXT):
-            raise errors.schema_not_found(int(text))
+            raise errors.refusal(40403, int(text))
         return versions
 
     def places_of_id(self) -> list[Version]:
@@ -222,7 +222,7 @@ def _list_versions(request: Request) -> object:
     only_deleted = request.flag("deletedOnly")
     versions = request.state.versions(request.subject, with_deleted=only_deleted or request.flag("deleted"))
     if not versions:
-        raise errors.subject_not_found(request.subject)
+        raise errors.refusal(40401, request.subject)
     return request.page(version.version for version in versions if version.is_deleted or not only_deleted)
 
 
@@ -236,12 +236,12 @@ def _find_by_metadata(request: Request) -> object:
     wanted = dict(zip(request.query.get("key", []), request.query.get("value", []), strict=False))
     versions = request.state.versions(request.subject, with_deleted=request.flag("deleted"))
     if not versions:
-        raise errors.subject_not_found(request.subject)
+        raise errors.refusal(40401, request.subject)
     for version in reversed(versions):
         properties: Mapping[str, str] | None = (version.content.metadata or {}).get("properties")
         if properties is not None and wanted.items() <= properties.items():
             return request.view(version)
-    raise errors.schema_not_found()
+    raise errors.RegistryError(40403, "Schema not found")
 
 
 def _list_schemas(request: Request) -> object:
@@ -276,7 +276,7 @@ def _list_versions_of_id(request: Request) -> object:
 def _get_by_guid(request: Request) -> object:
     versions = request.state.versions_of_guid(request.path["guid"])
     if not versions:
-        raise errors.schema_not_found(request.path["guid"])
+        raise errors.refusal(40403, request.path["guid"])
     return {**request.content(versions[0]), "guid": versions[0].content.guid}
 
 
@@ -301,7 +301,7 @@ def _get_config(request: Request) -> object:
     subject, registry = request.scope, request.registry
     config = registry.config_in_scope(subject) if request.flag("defaultToGlobal") else registry.config(subject)
     if config is None:
-        raise errors.RegistryError(40408, f"Subject '{subject}' does not have subject-level compatibility configured")
+        raise errors.refusal(40408, subject)
     return config
 
 
@@ -316,11 +316,7 @@ def _put_config(request: Request) -> object:
     except (TypeError, ValueError, AttributeError) as error:
         raise errors.RegistryError(400, f"the body is not a configuration: {error}") from None
     if changes.get("compatibilityLevel") not in {None, *LEVELS}:
-        raise errors.RegistryError(
-            42203,
-            "Invalid compatibility level. Valid values are none, backward, forward, full, backward_transitive, "
-            "forward_transitive, and full_transitive",
-        )
+        raise errors.refusal(42203)
     config = request.registry.update_config(request.scope, changes)
     return {_SETTINGS[name][0]: value for name, value in config.items() if name in _SETTINGS}
 
@@ -384,7 +380,7 @@ def _get_mode(request: Request) -> object:
     subject, registry = request.scope, request.registry
     mode = registry.mode_in_scope(subject) if request.flag("defaultToGlobal") else registry.mode(subject)
     if mode is None:
-        raise errors.RegistryError(40409, f"Subject '{subject}' does not have subject-level mode configured")
+        raise errors.refusal(40409, subject)
     return {"mode": mode}
 
 
