@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import functools
 import http.client
 import json
 import ssl
@@ -57,16 +58,16 @@ class HttpSource:
             self._headers["Authorization"] = f"Basic {basic}" if ":" in auth else f"Bearer {auth}"
         self._tls = (tls or ssl.create_default_context()) if parts.scheme == "https" else None
         self._formats = Formats()
-        self._versions: dict[str, Version] = {}
+        self._version_at = functools.cache(self._ask_version)
 
     def by_id(self, id_: int | uuid.UUID, /) -> Parsed:
         """Return the schema with an id or a guid."""
         kind = "ids" if isinstance(id_, int) else "guids"
-        return self._parse(self._kept(f"/schemas/{kind}/{id_}?referenceFormat=qualified"))
+        return self._parse(self._version_at(f"/schemas/{kind}/{id_}?referenceFormat=qualified"))
 
     def latest(self, subject: str, /) -> tuple[int, Parsed]:
         """Return the id and the schema of the latest version of a subject."""
-        version = self._ask(f"/subjects/{quote(subject, safe='')}/versions/latest", _read_version)
+        version = self._ask_version(f"/subjects/{quote(subject, safe='')}/versions/latest")
         return version.id, self._parse(version)
 
     def fields(self, id_: int) -> dict[str, Any]:
@@ -95,13 +96,10 @@ class HttpSource:
         return self._formats.parse_version(version, self._referenced)
 
     def _referenced(self, subject: str, number: int) -> Version:
-        return self._kept(f"/subjects/{quote(subject, safe='')}/versions/{number}?deleted=true")
+        return self._version_at(f"/subjects/{quote(subject, safe='')}/versions/{number}?deleted=true")
 
-    def _kept(self, path: str) -> Version:
-        version = self._versions.get(path)
-        if version is None:
-            version = self._versions[path] = self._ask(path, _read_version)
-        return version
+    def _ask_version(self, path: str) -> Version:
+        return self._ask(path, _read_version)
 
     def _ask(
         self, path: str, read: Callable[[dict[str, Any]], Answer], fields: Mapping[str, Any] | None = None

@@ -7,7 +7,7 @@ and before each check `patternProperties` become `properties` for the names that
 import functools
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
@@ -45,7 +45,7 @@ class Validator:
         schemas: The identities of all objects in the documents that serve as schemas.
     """
 
-    def __init__(self, documents: Documents, schemas: frozenset[int]) -> None:
+    def __init__(self, documents: Documents, schemas: Container[int]) -> None:
         self._documents = documents
         self._schemas = schemas
         self._deadline = Deadline()

@@ -260,6 +260,9 @@ class Loader:
 
     Args:
         documents: Where references are looked up.
+
+    Attributes:
+        nodes: The nodes of all objects that were loaded as schemas, by the identities of the objects.
     """
 
     def __init__(self, documents: Documents) -> None:
@@ -267,17 +270,12 @@ class Loader:
         self._draft = draft = documents.draft
         self._is_modern = draft >= DRAFT_2019
         self._keywords = _SINCE_2019 if self._is_modern else _IN_4 if draft == DRAFT_4 else _SINCE_6
-        self._nodes: dict[int, Node] = {}
+        self.nodes: dict[int, Node] = {}
         self._references: list[tuple[Node, Json]] = []
         self._waiting: list[tuple[Json, str, str]] = []
         self._digests: dict[int, str] = {}
         self._pieces: list[Json] = []
         self._deadline = Deadline(error=InvalidSchemaError)
-
-    @property
-    def schemas(self) -> frozenset[int]:
-        """The identities of all objects that were loaded as schemas."""
-        return frozenset(self._nodes)
 
     def load(self, root: Json) -> Node:
         """Load a document, and all that its references lead to.
@@ -290,10 +288,10 @@ class Loader:
         node = self._load(root, "", "#")
         while self._waiting:
             target, base, where = self._waiting.pop()
-            if id(target) not in self._nodes:
+            if id(target) not in self.nodes:
                 self._load(target, base, where)
         for reference, target in self._references:
-            reference.target = self._nodes[id(target)]
+            reference.target = self.nodes[id(target)]
         for reference, _ in self._references:
             _shorten(reference)
         return node
@@ -301,7 +299,7 @@ class Loader:
     def _load(self, schema: Json, base: str, where: str) -> Node:
         """Load a schema. What it refers to is loaded later."""
         self._deadline.check()
-        known = self._nodes.get(id(schema))
+        known = self.nodes.get(id(schema))
         if known is not None:
             return known
         if isinstance(schema, dict):
@@ -310,7 +308,7 @@ class Loader:
             node = Node("any" if schema else "never")
         else:
             raise InvalidSchemaError(f"{where}: expected a boolean or an object, found {_name_of(schema)}")
-        self._nodes[id(schema)] = node
+        self.nodes[id(schema)] = node
         return node
 
     def _load_object(self, schema: dict[str, Json], base: str, where: str) -> Node:

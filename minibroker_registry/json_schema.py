@@ -35,7 +35,7 @@ class JsonSchema(Parsed):
         self._documents = Documents(root, documents, draft_of(document))
         loader = Loader(self._documents)
         self.root = loader.load(root)
-        self._schemas = loader.schemas
+        self._schemas = loader.nodes.keys()
         reserved = [name for name in self.root.properties if name.startswith("$$")]
         if is_new and reserved:
             raise InvalidSchemaError(f"#/properties/{reserved[0]}: Field names cannot start with $$")

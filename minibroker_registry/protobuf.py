@@ -107,9 +107,9 @@ class ProtobufSchema(Parsed):
     def _collect(self, imports: Iterable[tuple[str, str]], references: Mapping[str, File], seen: set[str]) -> None:
         """Collect imported files and what they import, dependencies first, without those that are not known."""
         for _, path in imports:
-            file = None if path in seen else references.get(path) or _known_file(path)
-            seen.add(path)
-            if file is not None:
+            if path not in seen and (path in references or path in _KNOWN_PATHS):
+                seen.add(path)
+                file = references.get(path) or _known_file(path)
                 self._collect(file.imports, references, seen)
                 self._files[path] = file
 
@@ -136,7 +136,7 @@ class ProtobufSchema(Parsed):
         """The descriptors of the imported files, dependencies first."""
         built: dict[str, FileDescriptorProto] = {}
         for path, file in self._files.items():
-            is_known = file is _known_file(path)
+            is_known = path in _KNOWN_PATHS and file is _known_file(path)
             names = Names(file, self._files.values())
             built[path] = _known_descriptor(path) if is_known else build_descriptor(path, names, built)
         return built
@@ -265,13 +265,8 @@ def _checked_text(file: File) -> str:
     return text
 
 
-def _known_file(path: str) -> File | None:
-    """Return a file that needs no reference, or None if there is none at this path."""
-    return _load_file(path) if path in _KNOWN_PATHS else None
-
-
 @cache
-def _load_file(path: str) -> File:
+def _known_file(path: str) -> File:
     """Return a file that needs no reference."""
     if path in _CONFLUENT:
         return parse_file(Path(__file__).with_name("known").joinpath(path).read_text("utf-8"))
@@ -282,7 +277,7 @@ def _load_file(path: str) -> File:
 def _known_descriptor(path: str) -> FileDescriptorProto:
     """Return the descriptor of a file that needs no reference."""
     if path in _CONFLUENT:
-        schema = ProtobufSchema(_load_file(path), {})
+        schema = ProtobufSchema(_known_file(path), {})
         return build_descriptor(path, schema.names, schema.dependencies)
     module = import_module(path.removesuffix(".proto").replace("/", ".") + "_pb2")
     return FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)

@@ -201,23 +201,17 @@ def _head(element: Element) -> str:
         case "constant":
             return f"{element.name} = {element.number}"
         case "reserved" | "extensions":
-            return f"{element.kind} {_ranges(element.ranges)}"
+            return f"{element.kind} {', '.join(map(_range, element.ranges))}"
         case "rpc":
             return f"rpc {element.name} ({element.type}) returns ({element.returns})"
         case _:
             return f"{element.kind} {element.name}"
 
 
-def _ranges(values: Sequence[Range | str]) -> str:
-    texts: list[str] = []
-    for value in values:
-        if isinstance(value, str):
-            texts.append(_quoted(value))
-        elif len(value) == 1:
-            texts.append(str(value[0]))
-        else:
-            texts.append(f"{value[0]} to {value[1] if value[1] < MAX_TAG else 'max'}")
-    return ", ".join(texts)
+def _range(value: Range | str) -> str:
+    if isinstance(value, str):
+        return _quoted(value)
+    return " to ".join([str(value[0]), *(str(last) if last < MAX_TAG else "max" for last in value[1:])])
 
 
 def _indented(text: str, indent: str) -> str:

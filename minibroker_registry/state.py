@@ -4,12 +4,11 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from minibroker_registry import subjects
 from minibroker_registry.records import Config, Record, Version, deleted, read_version
 
-_T = TypeVar("_T")
 _logger: Final = logging.getLogger(__name__)
 _READ_ERRORS: Final = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 """What reading a record of another program can raise."""
@@ -163,11 +162,14 @@ class State:
                 self._put(read_version({**value, "subject": key["subject"], "version": key["version"]}, timestamp))
             case "SCHEMA":
                 self._remove(subject, key["version"])
+            case "CONFIG" if value is not None:
+                self.configs[subject] = {name: setting for name, setting in value.items() if name != "subject"}
+            case "MODE" if value is not None:
+                self.modes[subject] = value["mode"]
             case "CONFIG":
-                fields = None if value is None else {name: item for name, item in value.items() if name != "subject"}
-                _set(self.configs, subject, fields)
+                self.configs.pop(subject, None)
             case "MODE":
-                _set(self.modes, subject, None if value is None else value["mode"])
+                self.modes.pop(subject, None)
             case "DELETE_SUBJECT" if value is not None:
                 for version in self.versions(subject):
                     if version.version <= value["version"]:
@@ -186,13 +188,6 @@ class State:
                 pass  # Associations are not supported.
             case _:
                 raise ValueError(f"the keytype {keytype!r} is unknown")
-
-
-def _set(table: dict[str, _T], subject: str, value: _T | None) -> None:
-    if value is None:
-        table.pop(subject, None)
-    else:
-        table[subject] = value
 
 
 def _read_json(data: bytes) -> Any:
