@@ -5,11 +5,10 @@ The modules of formats are loaded with the first schema of the format, since the
 
 import importlib
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from minibroker_registry import subjects
-from minibroker_registry.errors import INVALID_SCHEMA, RegistryError
 from minibroker_registry.records import Config, Content, Metadata, Version
 from minibroker_registry.schema import InvalidSchemaError, Parsed, Reference
 
@@ -20,7 +19,8 @@ _MAX_CACHED_CHARACTERS: Final = 1 << 19
 """A parsed schema takes up to 30 times the memory of its text. A full garbage collection visits all of its objects."""
 _MIN_CACHED: Final = 8
 """How many results are kept whatever their size, such as those of a large value and its key. A schema has up to two."""
-_MAX_QUOTED_CHARACTERS: Final = 1000
+FindVersion = Callable[[str, int], Version | None]
+"""Returns a version of a subject, or None."""
 _Key = tuple[str, str, tuple[tuple[str, str], ...], bool]
 
 
@@ -35,18 +35,19 @@ class Formats:
         self._parsed: dict[_Key, Parsed] = {}
         self._size = 0
 
-    def parse(self, kind: str, text: str, references: Mapping[str, str], *, is_new: bool) -> Parsed:
+    def parse(self, content: Content, subject: str, find: FindVersion, *, is_new: bool = False) -> Parsed:
         """Parse a schema, or return the result of an earlier call.
 
         Args:
-            kind: AVRO, JSON or PROTOBUF.
-            text: The schema's text.
-            references: The texts of all references by name, dependencies first.
+            content: The schema.
+            subject: The subject, whose context holds for references without one.
+            find: Returns a version that is referred to.
             is_new: Whether the schema is to be registered. A schema from the topic is not checked as strictly.
 
         Raises:
-            InvalidSchemaError: the text is not a valid schema.
+            InvalidSchemaError: the schema is not valid, or a reference does not exist.
         """
+        kind, text, references = content.kind, content.text, _resolve_references(subject, content.references, find)
         module = _MODULES.get(kind)
         if module is None:
             raise InvalidSchemaError(f"Invalid schema type {kind}")
@@ -66,16 +67,6 @@ class Formats:
                 self._keep((kind, parsed.canonical, key[2], False), parsed)
         return parsed
 
-    def parse_version(self, version: Version, find: "FindVersion") -> Parsed:
-        """Parse the schema of a registered version.
-
-        Raises:
-            InvalidSchemaError: the schema is not valid, or a reference does not exist.
-        """
-        content = version.content
-        references = resolve_references(version.subject, content.references, find)
-        return self.parse(content.kind, content.text, references, is_new=False)
-
     def _keep(self, key: _Key, parsed: Parsed) -> None:
         if key not in self._parsed:
             self._parsed[key] = parsed
@@ -86,21 +77,8 @@ class Formats:
             self._size -= _size_of(oldest)
 
 
-FindVersion = Callable[[str, int], Version | None]
-"""Returns a version of a subject, softly deleted ones included, or None."""
-
-
-def resolve_references(parent: str, references: Iterable[Reference], find: FindVersion) -> dict[str, str]:
-    """Return the texts of references by name, those of references of references first.
-
-    Args:
-        parent: The subject whose context holds for references without one.
-        references: The references.
-        find: Returns a version that is referred to.
-
-    Raises:
-        InvalidSchemaError: a reference does not exist, or leads through too many others.
-    """
+def _resolve_references(parent: str, references: Iterable[Reference], find: FindVersion) -> dict[str, str]:
+    """Return the texts of references by name, those of references of references first."""
     texts: dict[str, str] = {}
     entered: set[tuple[str, int]] = set()
 
@@ -126,16 +104,6 @@ def resolve_references(parent: str, references: Iterable[Reference], find: FindV
 
 def _size_of(key: _Key) -> int:
     return len(key[1]) + sum(len(text) for _, text in key[2])
-
-
-def invalid_schema(content: Content, error: InvalidSchemaError) -> Exception:
-    """Return the HTTP error for an invalid schema."""
-    text = content.text
-    quoted = text if len(text) <= _MAX_QUOTED_CHARACTERS else f"{text[:_MAX_QUOTED_CHARACTERS]}..."
-    names = ", ".join(reference.name for reference in content.references)
-    return RegistryError(
-        INVALID_SCHEMA, f"Invalid schema {quoted} with refs [{names}] of type {content.kind}, details: {error}"
-    )
 
 
 LEVELS: Final = ("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE")

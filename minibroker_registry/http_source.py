@@ -93,7 +93,7 @@ class HttpSource:
         )
 
     def _parse(self, version: Version) -> Parsed:
-        return self._formats.parse_version(version, self._referenced)
+        return self._formats.parse(version.content, version.subject, self._referenced)
 
     def _referenced(self, subject: str, number: int) -> Version:
         return self._version_at(f"/subjects/{quote(subject, safe='')}/versions/{number}?deleted=true")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, TypeVar
 
 from minibroker_registry import errors, formats, records, subjects
-from minibroker_registry.formats import Formats, invalid_schema, resolve_references
+from minibroker_registry.formats import FindVersion, Formats
 from minibroker_registry.records import Config, Content, Record, Version
 from minibroker_registry.schema import InvalidSchemaError, Parsed, Reference
 from minibroker_registry.state import State
@@ -20,6 +20,7 @@ _INHERITED: Final = ("normalize", "validateFields", "validateNewSchemas", "compa
 """The settings that a subject takes from the registry's configuration, also if it has a configuration of its own."""
 LATEST: Final = -1
 _SHOWN_CHARACTERS: Final = 60
+_MAX_QUOTED_CHARACTERS: Final = 1000
 _T = TypeVar("_T")
 
 
@@ -122,7 +123,7 @@ class Registry:
         if not new.content.text.strip() and latest is not None:  # Only the metadata or the rule set is new.
             metadata, rule_set = new.content.metadata, new.content.rule_set
             new = replace(new, content=replace(latest.content, metadata=metadata, rule_set=rule_set))
-        parsed, content = self._parse(subject, new, normalize=normalize, is_new=True)
+        parsed, content = self._parse_new(subject, new, normalize=normalize, is_new=True)
         is_completed = any(config.get(name) for name in _ADDED)
         version = None if is_completed else self._find(subject, content, only_latest=new.version == LATEST)
         if version is not None and _is_meant(new, version):
@@ -198,7 +199,7 @@ class Registry:
         if new.content.text.strip():
             for namesake in self.state.namesakes(subject):
                 try:
-                    _, content = self._parse(namesake, new, normalize=normalize, is_new=False)
+                    _, content = self._parse_new(namesake, new, normalize=normalize, is_new=False)
                 except errors.RegistryError:
                     if namesake == subject:
                         raise
@@ -229,7 +230,7 @@ class Registry:
         if version is None and number is not None and number != LATEST:
             raise errors.refusal(40402, number)
         config = self.config_in_scope(subject)
-        parsed, content = self._parse(subject, new, normalize=normalize, is_new=True)
+        parsed, content = self._parse_new(subject, new, normalize=normalize, is_new=True)
         versions = [version] if version is not None else self.state.versions(subject) if number is None else []
         return formats.compare(parsed, content, versions, config, self.parsed)
 
@@ -239,27 +240,31 @@ class Registry:
         Raises:
             RegistryError: the topic has a schema that is not valid.
         """
-        try:
-            return self._formats.parse_version(version, self.state.referenced)
-        except InvalidSchemaError as error:
-            raise invalid_schema(version.content, error) from None
+        return self._parse(version.content, version.subject, self.state.referenced)
 
-    def _parse(self, subject: str, new: NewSchema, *, normalize: bool, is_new: bool) -> tuple[Parsed, Content]:
-        """Parse a client's schema. It is normalized on request, but imports stay as they are."""
-        config, content = self.config_in_scope(subject), new.content
-        references = tuple(self._pin(subject, reference) for reference in content.references)
+    def _parse(self, content: Content, subject: str, find: FindVersion, *, is_new: bool = False) -> Parsed:
         try:
-            texts = resolve_references(subject, references, self.state.version if is_new else self.state.referenced)
-            is_strict = is_new and new.id is None and config.get("validateNewSchemas") is not False
-            parsed = self._formats.parse(content.kind, content.text, texts, is_new=is_strict)
+            return self._formats.parse(content, subject, find, is_new=is_new)
         except InvalidSchemaError as error:
-            raise invalid_schema(content, error) from None
-        text = parsed.canonical
+            text = content.text
+            quoted = text if len(text) <= _MAX_QUOTED_CHARACTERS else f"{text[:_MAX_QUOTED_CHARACTERS]}..."
+            names = ", ".join(reference.name for reference in content.references)
+            message = f"Invalid schema {quoted} with refs [{names}] of type {content.kind}, details: {error}"
+            raise errors.RegistryError(errors.INVALID_SCHEMA, message) from None
+
+    def _parse_new(self, subject: str, new: NewSchema, *, normalize: bool, is_new: bool) -> tuple[Parsed, Content]:
+        """Parse a client's schema. It is normalized on request, but imports stay as they are."""
+        config = self.config_in_scope(subject)
+        references = tuple(self._pin(subject, reference) for reference in new.content.references)
+        content = replace(new.content, references=references)
+        find = self.state.version if is_new else self.state.referenced
+        is_strict = is_new and new.id is None and config.get("validateNewSchemas") is not False
+        parsed = self._parse(content, subject, find, is_new=is_strict)
         is_normalized = normalize or config.get("normalize") is True
-        if is_normalized and self.mode_in_scope(subject) not in _TAKES_IDS:
-            text = parsed.normalized
-            references = tuple(sorted(dict.fromkeys(references), key=lambda item: (item.subject, item.version)))
-        return parsed, replace(content, text=text, references=references)
+        if not is_normalized or self.mode_in_scope(subject) in _TAKES_IDS:
+            return parsed, replace(content, text=parsed.canonical)
+        references = tuple(sorted(dict.fromkeys(references), key=lambda item: (item.subject, item.version)))
+        return parsed, replace(content, text=parsed.normalized, references=references)
 
     def _pin(self, parent: str, reference: Reference) -> Reference:
         """Return a reference to the latest version as one to its number."""

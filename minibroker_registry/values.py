@@ -202,14 +202,15 @@ class TopicSource:
 
     def by_id(self, id_: SchemaId, /) -> Parsed:
         """Return the schema with an id in the default context, or with a guid in any."""
-        return self._formats.parse_version(self.versions(id_)[0], self._state.referenced)
+        version = self.versions(id_)[0]
+        return self._formats.parse(version.content, version.subject, self._state.referenced)
 
     def latest(self, subject: str, /) -> tuple[int, Parsed]:
         """Return the id and the schema of the latest version of a subject."""
         version = self.state.version(subjects.normalize(subject), _LATEST)
         if version is None:
             raise LookupError(f"The subject {subject!r} has no schema; register one first")
-        return version.id, self._formats.parse_version(version, self._state.referenced)
+        return version.id, self._formats.parse(version.content, version.subject, self._state.referenced)
 
     def apply(self, begins_anew: bool, records: Iterable[Record]) -> None:  # noqa: FBT001 - what `read` returns
         """Apply records that were read. Those from before a new beginning are void."""

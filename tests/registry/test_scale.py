@@ -11,6 +11,7 @@ from minibroker_registry import records
 from minibroker_registry.formats import Formats
 from minibroker_registry.records import Content, Record, Version
 from minibroker_registry.registry import NewSchema, Registry
+from minibroker_registry.schema import Parsed
 
 _SLACK: Final = 5
 """How much more CPU time than on a quiet machine a step may take here."""
@@ -76,18 +77,22 @@ def test_a_schema_is_registered_soon(kind: str, text: Callable[[int], str]) -> N
     assert time.thread_time() - begin < 0.003 * 100 * _SLACK
 
 
+def _parse(formats: Formats, text: str, *, is_new: bool = False) -> Parsed:
+    return formats.parse(Content("AVRO", text), "s", lambda _, __: None, is_new=is_new)
+
+
 @pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
 def test_a_large_schema_is_parsed_once_beside_a_small_one(separators: tuple[str, str]) -> None:
     formats, large = Formats(), json.dumps({"type": "int", "large": "x" * 600_000}, separators=separators)
     texts = (avro(0), large)
-    parsed = [formats.parse("AVRO", text, {}, is_new=False) for text in texts]
-    assert all(formats.parse("AVRO", text, {}, is_new=False) is parsed[at] for at, text in enumerate(texts))
+    parsed = [_parse(formats, text) for text in texts]
+    assert all(_parse(formats, text) is parsed[at] for at, text in enumerate(texts))
     for number in range(8):
-        formats.parse("AVRO", avro(number + 1), {}, is_new=False)
-    assert formats.parse("AVRO", large, {}, is_new=False) is not parsed[1]
+        _parse(formats, avro(number + 1))
+    assert _parse(formats, large) is not parsed[1]
 
 
 def test_a_large_schema_is_not_parsed_again_from_the_topic() -> None:
     formats, text = Formats(), json.dumps({"type": "int", "large": "x" * 600_000}, separators=(",", ":"))
-    parsed = formats.parse("AVRO", text, {}, is_new=True)
-    assert formats.parse("AVRO", text, {}, is_new=False) is parsed
+    parsed = _parse(formats, text, is_new=True)
+    assert _parse(formats, text) is parsed
