@@ -82,7 +82,7 @@ class ShrinkResult:
             return f"fails without any misbehaviour, too: {self.failed_without} of {self.repeats} runs"
         low, high = confidence(self.failed, self.repeats)
         steps = "1 step" if len(self.steps) == 1 else f"{len(self.steps)} steps"
-        end = "" if self.is_complete else "; the time was up"
+        end = "" if self.is_complete and self.repeats == REPEATS else "; the time was up"
         return f"{steps}: {self.failed} of {self.repeats} runs fail ({low:.0%} to {high:.0%}){end}"
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from minibroker.cli.kafka_lines import write_ready_lines
 from minibroker.cluster.node import NodesFile
-from minibroker.config.addresses import format_reachable, parse_address
+from minibroker.config.addresses import format_address, format_reachable, parse_address
 from minibroker.server.remote.holder import Holder, LinkPort
 from minibroker.server.remote.link import Endpoint
 from minibroker.server.remote.member import Member
@@ -147,12 +147,17 @@ class _Cluster:
         if self._registry is not None:
             registry = f" registry={self._registry.url}"
             self._relay = self._relay or asyncio.ensure_future(self._registry.relay(member.relay_registry))
-        self._reason = ""
+        is_late, self._reason = bool(self._reason), ""
         if self._announcing is not None:
+            if is_late:
+                _logger.warning("broker %d is here again", member.holder_id)
             return
         self._nodes_file.keep_holder(member.holder_id, member.node_id)
         self._announce(member.node_id, member.endpoints)
-        bootstrap, data_dir = addresses[0][1], self._broker.checked_options.data_dir
+        first = member.listeners[0]
+        advertised = member.endpoints[first.name]
+        bootstrap = format_address((advertised.host, advertised.port)) if first.advertised else addresses[0][1]
+        data_dir = self._broker.checked_options.data_dir
         self._on_joined(bootstrap)
         ready = f"bootstrap={bootstrap} data-dir={data_dir} pid={os.getpid()}{registry}"
         print(f"minibroker ready: {ready} node-id={member.node_id} holder={member.holder_id}", flush=True)  # noqa: T201 - programs wait for this line

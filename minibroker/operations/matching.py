@@ -5,6 +5,7 @@ record(value={"id": 1}, key="a", headers={"trace": ...})     # values are compar
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
@@ -21,6 +22,8 @@ ANY: Final = ...
 _SHOWN: Final = 5
 """Maximum number of most similar records in a message, and of differences shown for each."""
 _SHOWN_BYTES: Final = 200
+_SCHEMA_ID_BYTES: Final = 5
+"""The size of the byte 0 and the id of a schema before an encoded value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +140,14 @@ def _equals_bytes(expected: Any, actual: bytes | None) -> bool:
 def _compare(subject: str, expected: Any, actual: object) -> list[str]:
     """Compare a key, value or header that does not have the expected bytes."""
     if isinstance(actual, bytes) and not isinstance(expected, bytes | bytearray | str | None):
+        data = actual
         try:
-            actual = parse_json(actual, subject)
+            actual = parse_json(data, subject)
         except ValueError:
-            return [f"{subject}: expected JSON {_shorten(repr(expected))}, found {show(actual)}, which is none"]
+            found = f"{show(data)}, which is no JSON"
+            if len(data) > _SCHEMA_ID_BYTES and not data[0]:
+                found += f"; a schema with the id {int.from_bytes(data[1:_SCHEMA_ID_BYTES])} is not registered"
+            return [f"{subject}: expected JSON {_shorten(repr(expected))}, found {found}"]
     elif actual is None or isinstance(actual, bytes | Undecodable) or isinstance(expected, bytes | bytearray):
         return [f"{subject}: expected {_shorten(repr(expected))}, found {show(actual)}"]
     return _compare_json(subject, expected, actual)
@@ -187,8 +194,8 @@ def show(value: object) -> str:
         return f"{show(value.data)}, which cannot be decoded: {value.reason}"
     if not isinstance(value, bytes):
         return _shorten(repr(value))
-    try:
-        text = repr(value[:_SHOWN_BYTES].decode())
-    except UnicodeDecodeError:
-        text = repr(value[:_SHOWN_BYTES])
-    return text + (f"... ({len(value)} bytes)" if len(value) > _SHOWN_BYTES else "")
+    shown: bytes | str = value[:_SHOWN_BYTES]
+    if b"\0" not in value:
+        with suppress(UnicodeDecodeError):
+            shown = value[:_SHOWN_BYTES].decode()
+    return repr(shown) + (f"... ({len(value)} bytes)" if len(value) > _SHOWN_BYTES else "")

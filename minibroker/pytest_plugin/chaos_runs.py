@@ -266,6 +266,7 @@ class _TestRuns:
             outcome = "passes" if passes else "fails, too"
             if passes and run.chaos is not None and not (run.steps or run.problem or run.chaos.is_replaced):
                 lines.append("nothing had gone wrong in this run: the test fails by itself now and then")
+            self._counts["repeat"] = [line for line in lines if line.startswith(("shrunk from", "repeat "))]
             lines.insert(0, f"run {number} of {self._plan.runs}; without chaos the test {outcome}")
             failed.sections.append(("kafka chaos", "\n".join(lines)))
 
@@ -381,10 +382,11 @@ def summarize(tests: dict[str, dict[str, Any]], *, is_verbose: bool) -> list[str
     totals = f"{format_count(len(tests), 'test')}, {format_count(runs, 'run')}, clients reacted in {felt}"
     lines = [f"{totals}; {' or '.join(clusters)}"]
     for test, counts in tests.items():
+        lines += [f"{test}: {line}" for line in counts.get("repeat", ())]
         if counts.get("missed"):
             lines.append(
-                f"{test}: {format_count(counts['missed'], 'stored step')} did not happen: the test or its order of "
-                "requests has changed, or names are new in each run, such as client ids and topics"
+                f"{test}: {format_count(counts['missed'], 'stored step')} did not happen: the test, its service or the "
+                "order of requests has changed, or names are new in each run, such as client ids and topics"
             )
         elif not counts["failed"] and not counts["felt"]:
             why = "its own chaos takes the place of theirs" if counts.get("replaced") else "no client reacted"

@@ -133,7 +133,15 @@ def one(value: bytes | None, key: bytes | None = None) -> ConsumerRecord:
         (record({"a": 1.0}), b'{"a": 1}', []),
         (record({"a": {"b": ...}}), b'{"a": {}}', ["value.a.b: expected Ellipsis, missing"]),
         (record([1, 2]), b"[1]", ["value: expected [1, 2], found [1]"]),
-        (record({"a": 1}), b"no", ["value: expected JSON {'a': 1}, found 'no', which is none"]),
+        (record({"a": 1}), b"no", ["value: expected JSON {'a': 1}, found 'no', which is no JSON"]),
+        (
+            record({"a": 1}),
+            b"\0\0\0\0c\x08",
+            [
+                r"value: expected JSON {'a': 1}, found b'\x00\x00\x00\x00c\x08', which is no JSON; "
+                "a schema with the id 99 is not registered"
+            ],
+        ),
         (record({"a": 1}), None, ["value: expected {'a': 1}, found null"]),
         (record("x"), b"\xff", [r"value: expected 'x', found b'\xff'"]),
         (record(key=b"k"), b"", ["key: expected b'k', found null"]),
