@@ -136,4 +136,4 @@ def describe_no_effect(seed: int | None) -> str:
     """Return the line of a report on a run that no client felt, with the seed if it chose nothing."""
     if seed is None:
         return f"{NOT_EXERCISED}no client reacted to a misbehaviour"
-    return f"{NOT_EXERCISED}seed {seed} drew no misbehaviour here; take another seed"
+    return f"{NOT_EXERCISED}seed {seed} drew nothing for the requests that came; take another seed, or send more"

@@ -28,7 +28,7 @@ def no_loss(pipeline: Pipeline, check: str = "no_loss") -> Iterator[Finding]:
         missing = [output_id for output_id in ids if output_id not in outputs]
         few = [each for each in ids if 0 < len(outputs.get(each, ())) < pipeline.sharing_ids[each]]
         if few:
-            pipeline.reasons.append(f"several inputs share the id {few[0]!r}, but not as many outputs")
+            pipeline.reasons.append(_sharing(few[0]))
         if not missing or is_hidden or _is_excused(pipeline, record, superseded):
             continue
         progress, about = pipeline.describe_progress(record)
@@ -58,6 +58,8 @@ def no_duplicates(pipeline: Pipeline, check: str = "no_duplicates") -> Iterator[
     pipeline.check_whole(pipeline.outputs)
     for output_id, outputs in pipeline.outputs_of.items():
         allowed = pipeline.sharing_ids.get(output_id, 1)
+        if 1 < len(outputs) < allowed:
+            pipeline.reasons.append(_sharing(output_id))
         if output_id is None or len(outputs) <= allowed:
             continue
         again = outputs[allowed]
@@ -67,6 +69,10 @@ def no_duplicates(pipeline: Pipeline, check: str = "no_duplicates") -> Iterator[
         times = f"{len(outputs)} times" if allowed == 1 else f"{len(outputs)} times instead of {allowed}"
         summary = f"the output {output_id!r} is visible {times} ({places}): {how}"
         yield pipeline.finding(check, summary, place_of(again.record), _appends_of(outputs), certain=True)
+
+
+def _sharing(output_id: Any) -> str:
+    return f"several inputs share the id {output_id!r}, but not as many outputs"
 
 
 def order_by_key(pipeline: Pipeline, check: str = "order_by_key") -> Iterator[Finding]:

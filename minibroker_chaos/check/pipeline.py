@@ -235,8 +235,8 @@ class Pipeline:
             self.reasons.append(f"{self.facts.dropped} facts were dropped, because there were too many")
         if not self.facts.knows_commits:
             self.reasons.append(
-                "facts were not kept from the start: use Broker(check=True) or --check; in pytest kafka_factory(check=True),"
-                " or mark the test with kafka_chaos(runs=0)"
+                "facts were not kept from the start: use Broker(check=True) or --check; in pytest "
+                "kafka_factory(check=True), or mark the test with kafka_chaos(runs=0)"
             )
         return not self.facts.dropped and self.facts.knows_commits
 

@@ -62,7 +62,10 @@ def test_a_failing_seed_is_reported_repeated_and_shrunk(run: Run, tmp_path: Path
     assert "1 passed" in mended.stdout
     assert "test_it.py::test_all_arrive: clients reacted in 1 of 1 runs" in mended.stdout
     changed = run(kept.replace('b"%d"', 'b"no-%d"'))
-    assert "test_all_arrive: 1 stored step did not happen: the test, its service or the order of requests" in changed.stdout
+    assert (
+        "test_all_arrive: 1 stored step did not happen: the test, its service or the order of requests"
+        in changed.stdout
+    )
 
 
 def test_a_seed_on_the_command_line_is_run_alone(run: Run) -> None:
