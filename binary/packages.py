@@ -33,6 +33,10 @@ def main(dist: str) -> int:
     if not archives:
         print(f"{dist} has no minibroker-{__version__}-PLATFORM.tar.gz: `make binary` writes it", file=sys.stderr)
         return 1
+    absent = [name for name in ("npm", "mvn") if shutil.which(name) is None]
+    if absent:
+        print(f"the packages need {' and '.join(absent)}, which are not on the PATH", file=sys.stderr)
+        return 1
     write(archives, folder)
     maven.fill(list(archives.values()), folder)
     print(*(f"{dist}/{name}" for name in ("npm", "go", "rust", "dotnet", "maven")), sep="\n")
