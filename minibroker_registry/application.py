@@ -109,7 +109,7 @@ class Application:
         segments = _split_path(scope["raw_path"])
         if segments[:2] == _APICURIO and segments[3:]:
             segments = segments[3:]  # The third segment is the version, such as v7.
-        context = ""
+        context = None
         if segments[0] == "contexts" and segments[2:]:
             context, segments = subjects.join(subjects.context_name(segments[1]), ""), segments[2:]
         handler, path = _find_handler("GET" if method == "HEAD" else method, segments)

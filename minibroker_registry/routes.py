@@ -28,8 +28,8 @@ class Request:
         query: The values of each query parameter.
         body: The JSON of the body, or None.
         is_lenient: Whether the client accepts fields that it does not know.
-        context: The context `:.ctx:` at the beginning of the path, or an empty string. It holds for subjects and
-            prefixes without a context of their own.
+        context: The context at the beginning of the path, as `:.ctx:` or an empty string for the default one, or None.
+            It holds for subjects and prefixes without a context of their own.
     """
 
     registry: Registry
@@ -37,7 +37,7 @@ class Request:
     query: Mapping[str, Sequence[str]]
     body: Any
     is_lenient: bool
-    context: str = ""
+    context: str | None = None
 
     @property
     def state(self) -> State:
@@ -79,7 +79,7 @@ class Request:
 
     def _qualify(self, name: str) -> str:
         """Return a subject or a prefix, with the context of the path if it has none."""
-        return name if name.startswith((":.", subjects.ALL_CONTEXTS)) else self.context + name
+        return name if name.startswith((":.", subjects.ALL_CONTEXTS)) else (self.context or "") + name
 
     @property
     def scope(self) -> str:
@@ -93,7 +93,7 @@ class Request:
 
     def prefix(self, default: str = "") -> str:
         """Return the prefix of the wanted subjects. The default is for paths without a context."""
-        return self._qualify(self.text("subjectPrefix", "" if self.context else default))
+        return self._qualify(self.text("subjectPrefix", default if self.context is None else ""))
 
     def version_number(self) -> int:
         """Return the version in the path, `LATEST` for `latest`.

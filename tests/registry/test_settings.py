@@ -107,6 +107,7 @@ def test_a_context_has_its_own_ids_settings_and_subjects(rest: Rest) -> None:
     assert rest.get("/contexts") == [".", ".ctx"]
     assert rest.get("/subjects") == [":.ctx:a", ":.ctx:b", "a"]
     assert rest.get("/contexts/.ctx/subjects") == [":.ctx:a", ":.ctx:b"]
+    assert rest.get("/contexts/:.:/subjects") == ["a"]
     assert rest.get("/subjects?subjectPrefix=:.ctx:a") == [":.ctx:a"]
     assert [view["subject"] for view in rest.get("/schemas")] == ["a"]
     assert [view["subject"] for view in rest.get("/schemas?subjectPrefix=:*:")] == [":.ctx:a", ":.ctx:b", "a"]
