@@ -21,6 +21,8 @@ from minibroker_registry.schema import Deadline, TooMuchWorkError
 _Finding: TypeAlias = tuple[str, str]
 """The kind of a difference, and the path to it."""
 _Pair: TypeAlias = tuple[int, int]
+_Members: TypeAlias = tuple[Node, dict[str, Node]]
+"""An object with its properties, or an array with its items by index."""
 
 _LENIENT: Final = frozenset(
     {
@@ -200,19 +202,7 @@ class _Comparison:
         return len(owners)
 
     def _compare_objects(self, old: Node, new: Node) -> Iterator[_Finding]:
-        for name, member in new.properties.items():
-            before = old.properties.get(name)
-            if before is None:
-                need = "OPTIONAL" if name not in new.required else "REQUIRED"
-                word = f"{need}_PROPERTY{'_WITH_DEFAULT' if need == 'REQUIRED' and member.has_default else ''}"
-                yield from self._compare_added(word, f"properties/{name}", member, old, name)
-                continue
-            if name in new.required and name not in old.required and not member.has_default:
-                yield "REQUIRED_ATTRIBUTE_ADDED", f"required/{name}"
-            yield from self._compare_at(f"properties/{name}", before, member)
-        for name, member in old.properties.items():
-            if name not in new.properties:
-                yield from self._compare_removed("PROPERTY", f"properties/{name}", member, new, name)
+        yield from self._compare_members("PROPERTY", "properties", (old, old.properties), (new, new.properties))
         for name, names in new.dependencies.items():
             before_names = old.dependencies.get(name)
             if before_names is None or not names <= before_names:
@@ -225,60 +215,50 @@ class _Comparison:
                 yield "DEPENDENCY_SCHEMA_ADDED", f"dependencies/{name}"
         yield from self._compare_additional("Properties", "PROPERTIES", old, new)
 
-    def _compare_added(self, word: str, path: str, member: Node, old: Node, name: str | None) -> Iterator[_Finding]:
-        """Compare a property or an item that only the new schema has with what the old one allows in its place.
-
-        Args:
-            word: PROPERTY with what is demanded of it, or ITEM, the start of the findings' names.
-            path: The place of the property or item.
-            member: Its schema.
-            old: The old schema that lacks it.
-            name: The name of the property, or None for an item.
-        """
-        if _is_open(old):
-            if member.kind != "any":
-                yield f"{word}_ADDED_TO_OPEN_CONTENT_MODEL", path
-            return
-        allowed = _find_cover(old, name)
-        if allowed is not None and self.compare(allowed, member):
-            yield from self._compare_at(path, allowed, member)
-            short = "ITEM" if name is None else "PROPERTY"
-            yield f"{short}_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path
-        if word == "REQUIRED_PROPERTY":
-            yield "REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL", path
-
-    def _compare_removed(self, word: str, path: str, removed: Node, new: Node, name: str | None) -> Iterator[_Finding]:
-        """Compare a property or an item that only the old schema has with what the new one allows in its place.
-
-        Args:
-            word: PROPERTY or ITEM, the start of the findings' names.
-            path: The place of the property or item.
-            removed: Its schema.
-            new: The new schema that lacks it.
-            name: The name of the property, or None for an item.
-        """
-        if _is_open(new):
-            return
-        allowed = _find_cover(new, name)
-        if allowed is not None:
-            if self.compare(removed, allowed):
-                yield from self._compare_at(path, removed, allowed)
-                yield f"{word}_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path
-        elif removed.kind != "never":
-            yield f"{word}_REMOVED_FROM_CLOSED_CONTENT_MODEL", path
-
     def _compare_arrays(self, old: Node, new: Node) -> Iterator[_Finding]:
         yield from self._compare_at("items", old.items, new.items)
-        common = min(len(old.positions), len(new.positions))
-        for index, (before, after) in enumerate(zip(old.positions, new.positions, strict=False)):
-            yield from self._compare_at(f"items/{index}", before, after)
-        for index, item in enumerate(new.positions[common:], common):
-            yield from self._compare_added("ITEM", f"items/{index}", item, old, None)
-        for index, item in enumerate(old.positions[common:], common):
-            yield from self._compare_removed("ITEM", f"items/{index}", item, new, None)
+        members = [(node, {str(index): item for index, item in enumerate(node.positions)}) for node in (old, new)]
+        yield from self._compare_members("ITEM", "items", *members)
         yield from self._compare_additional("Items", "ITEMS", old, new)
         if new.is_unique and not old.is_unique:
             yield "UNIQUE_ITEMS_ADDED", "uniqueItems"
+
+    def _compare_members(self, word: str, path: str, old: _Members, new: _Members) -> Iterator[_Finding]:
+        """Compare the properties of objects, or the items of arrays that have positions.
+
+        Args:
+            word: PROPERTY or ITEM, for the findings' names.
+            path: The keyword that the members stand under.
+            old: The old schema, and its members by name or index.
+            new: The new schema, and its members.
+        """
+        for name, member in new[1].items():
+            is_demanded = name in new[0].required and not member.has_default
+            if name in old[1]:
+                if is_demanded and name not in old[0].required:
+                    yield "REQUIRED_ATTRIBUTE_ADDED", f"required/{name}"
+                yield from self._compare_at(f"{path}/{name}", old[1][name], member)
+            elif _is_open(old[0]):
+                need = "REQUIRED_" if name in new[0].required else "OPTIONAL_" if word == "PROPERTY" else ""
+                default = "_WITH_DEFAULT" if need == "REQUIRED_" and not is_demanded else ""
+                if member.kind != "any":
+                    yield f"{need}{word}{default}_ADDED_TO_OPEN_CONTENT_MODEL", f"{path}/{name}"
+            else:
+                yield from self._compare_covered(f"{word}_ADDED", f"{path}/{name}", _find_cover(old[0], name), member)
+                if is_demanded:
+                    yield "REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL", f"{path}/{name}"
+        for name, member in old[1].items():
+            if name not in new[1] and not _is_open(new[0]):
+                allowed = _find_cover(new[0], name)
+                yield from self._compare_covered(f"{word}_REMOVED", f"{path}/{name}", member, allowed)
+                if allowed is None and member.kind != "never":
+                    yield f"{word}_REMOVED_FROM_CLOSED_CONTENT_MODEL", f"{path}/{name}"
+
+    def _compare_covered(self, word: str, path: str, old: Node | None, new: Node | None) -> Iterator[_Finding]:
+        """Compare a member that one schema lacks with what that schema allows in its place, or with nothing."""
+        if old is not None and new is not None and self.compare(old, new):
+            yield from self._compare_at(path, old, new)
+            yield f"{word}_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path
 
     def _compare_additional(self, word: str, name: str, old: Node, new: Node) -> Iterator[_Finding]:
         """Compare what is allowed besides the properties or items that the schemas name."""
@@ -334,15 +314,14 @@ def _is_open(node: Node) -> bool:
     )
 
 
-def _find_cover(node: Node, name: str | None) -> Node | None:
+def _find_cover(node: Node, name: str) -> Node | None:
     """Return the schema for a property, or for an item, that a schema does not name, or None."""
-    if name is not None:
-        for pattern, schema in node.patterns.items():
-            try:
-                if is_found(pattern, name):
-                    return schema
-            except UnsupportedPatternError:
-                return schema  # It may match. Then the property has to fit this schema.
+    for pattern, schema in node.patterns.items():
+        try:
+            if is_found(pattern, name):
+                return schema
+        except UnsupportedPatternError:
+            return schema  # It may match. Then the property has to fit this schema.
     if isinstance(node.additional, Node):
         return node.additional
     is_covering = node.additional and node.unevaluated is not None and node.unevaluated.kind not in {"any", "never"}
