@@ -29,6 +29,8 @@ _BODY_TYPES: Final = frozenset({*_TYPES, "application/octet-stream"})
 _ANY_TYPE: Final = frozenset({"*/*", "application/*"})
 _APICURIO: Final = ["apis", "ccompat"]
 """The beginning of the paths at which Apicurio Registry has the interface of Confluent's registry."""
+_HEADERS: Final = ((b"Cache-Control", b"no-cache, no-store, must-revalidate"), (b"X-XSS-Protection", b"1; mode=block"))
+"""What Confluent's registry says with each answer, in its letters, which some Java clients compare."""
 _NO_CONTENT: Final = 204
 _UNAUTHORIZED: Final = 401
 
@@ -80,7 +82,11 @@ class Application:
             _logger.exception("the registry cannot answer %s %s", scope["method"], scope["path"])
             status = 500
             body = _to_json({"error_code": 50001, "message": str(error)}).encode(errors="replace")
-        answered = [(b"content-type", media_type.encode()), (b"content-length", str(len(body)).encode())]
+        answered = [
+            *_HEADERS,
+            (b"content-type", media_type.encode()),
+            (b"content-length", str(len(body)).encode()),
+        ]
         if scope["method"] == "OPTIONS":
             answered.append((b"allow", body))
         if challenge:

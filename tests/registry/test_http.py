@@ -29,6 +29,11 @@ def test_the_answer_has_the_type_that_the_client_accepts(accept: str | None, ans
     assert (answer.status, answer.headers["content-type"]) == (200, answered)
 
 
+def test_no_answer_is_cached(rest: Rest) -> None:
+    for path in ("/subjects", "/subjects/a/versions"):
+        assert rest.ask("GET", path).headers["Cache-Control"] == "no-cache, no-store, must-revalidate"
+
+
 def test_another_type_is_not_acceptable(rest: Rest) -> None:
     answer = rest.ask("GET", "/subjects", headers={"Accept": "text/html"})
     assert (answer.status, answer.body["error_code"]) == (406, 406)
