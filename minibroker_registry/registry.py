@@ -182,9 +182,8 @@ class Registry:
         return new.id
 
     def _check_can_register(self, subject: str, new: NewSchema) -> None:
+        self._check_writable(subject)
         mode, place = self.mode_in_scope(subject), _place(subject)
-        if mode in _READ_ONLY:
-            raise errors.RegistryError(42205, f"{place} is in read-only mode")
         if new.id is not None and mode not in _TAKES_IDS:
             raise errors.RegistryError(42205, f"{place} is not in import mode")
         if new.id is None and mode != "READWRITE":

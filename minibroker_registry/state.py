@@ -53,9 +53,8 @@ class State:
         """Return the subjects that match a prefix, sorted."""
         return sorted(
             subject
-            for subject, versions in self._subjects.items()
-            if subjects.matches(subject, prefix)
-            and (with_deleted or any(not version.is_deleted for version in versions.values()))
+            for subject in self._subjects
+            if subjects.matches(subject, prefix) and self.versions(subject, with_deleted=with_deleted)
         )
 
     def covered(self, scope: str, *, with_deleted: bool) -> list[str]:
