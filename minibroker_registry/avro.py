@@ -73,13 +73,18 @@ class AvroSchema(Parsed):
         assert isinstance(writer, AvroSchema)
         return avro_compatibility.incompatibilities(self.root, writer.root)
 
-    def decode(self, payload: bytes) -> object:
-        """Return the value of a payload (see `Parsed`). A value of a union stands for itself."""
-        return _decode(self.root, payload)
-
-    def decode_with_branches(self, payload: bytes) -> object:
-        """Return the value of a payload in Avro's JSON encoding (see `Parsed.decode_with_branches`)."""
-        return _decode(self.root, payload, with_branches=True)
+    def decode(self, payload: bytes, *, with_branches: bool = False) -> Data:
+        """Return the value of a payload (see `Parsed`). Without branches, a value of a union stands for itself."""
+        reader = _Reader(payload, with_branches=with_branches)
+        try:
+            value = reader.read(self.root)
+        except RecursionError:
+            raise ValueError("The data is nested too deeply") from None
+        except DecodeError as error:
+            raise ValueError(f"The payload has no integer where one belongs: {error}") from None
+        if reader.at < len(payload):
+            raise ValueError(f"{len(payload) - reader.at} bytes are left after the value")
+        return value
 
     def encode(self, value: object, message: str | None = None) -> bytes:  # noqa: ARG002 - for Protobuf
         """Return the payload of a value (see `Parsed`).
@@ -91,29 +96,6 @@ class AvroSchema(Parsed):
             return _Writer().write(self.root, cast("Data", value), "")
         except RecursionError:
             raise ValueError("The value is nested too deeply") from None
-
-
-def _decode(root: Type, payload: bytes, *, with_branches: bool = False) -> Data:
-    """Return the value of a payload.
-
-    Args:
-        root: The schema's outermost type.
-        payload: The payload.
-        with_branches: Whether a value of a union is an object with the name of its branch, except null.
-
-    Raises:
-        ValueError: The payload is not data of this type.
-    """
-    reader = _Reader(payload, with_branches=with_branches)
-    try:
-        value = reader.read(root)
-    except RecursionError:
-        raise ValueError("The data is nested too deeply") from None
-    except DecodeError as error:
-        raise ValueError(f"The payload has no integer where one belongs: {error}") from None
-    if reader.at < len(payload):
-        raise ValueError(f"{len(payload) - reader.at} bytes are left after the value")
-    return value
 
 
 class _Reader:

@@ -63,7 +63,7 @@ class JsonSchema(Parsed):
         assert isinstance(writer, JsonSchema)
         return differences(writer.root, self.root, lenient=lenient)
 
-    def decode(self, payload: bytes) -> object:
+    def decode(self, payload: bytes, *, with_branches: bool = False) -> object:  # noqa: ARG002 - for Avro
         """Return the value of a payload, if it is valid (see `Parsed`)."""
         try:
             value = json.loads(payload.decode("utf-8-sig"), parse_constant=refuse_constant)

@@ -150,7 +150,7 @@ class ProtobufSchema(Parsed):
     def _pool(self) -> DescriptorPool:
         return build_pool([*self.dependencies.values(), self.descriptor])
 
-    def decode(self, payload: bytes) -> object:
+    def decode(self, payload: bytes, *, with_branches: bool = False) -> object:  # noqa: ARG002 - for Avro
         """Return the message of a payload in Protobuf's JSON form, with fields without presence that are not set."""
         message = self.parse_message(payload)
         try:

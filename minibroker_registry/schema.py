@@ -93,19 +93,17 @@ class Parsed(ABC):
         """
 
     @abstractmethod
-    def decode(self, payload: bytes) -> object:
+    def decode(self, payload: bytes, *, with_branches: bool = False) -> object:
         """Return the value of a payload, which follows the magic byte and the id, in the types of JSON.
+
+        Args:
+            payload: The payload.
+            with_branches: Whether a value of a union in Avro that is not null is an object with the name of its branch,
+                as command line tools print it: `{"string": "x"}`.
 
         Raises:
             ValueError: the payload is not data of this schema.
         """
-
-    def decode_with_branches(self, payload: bytes) -> object:
-        """Return the value of a payload like `decode`, but as command line tools print it.
-
-        In Avro, a value of a union that is not null is an object with the name of its branch: `{"string": "x"}`.
-        """
-        return self.decode(payload)
 
     @abstractmethod
     def encode(self, value: object, message: str | None = None) -> bytes:

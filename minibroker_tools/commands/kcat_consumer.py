@@ -234,7 +234,7 @@ class _AvroDecoder:
         """
         try:
             id_, schema, payload = self._values.find(data, headers, is_key=is_key)
-            return json.dumps(schema.decode_with_branches(payload)), id_
+            return json.dumps(schema.decode(payload, with_branches=True)), id_
         except ModuleNotFoundError as error:
             raise ValueError(str(error)) from None
 

@@ -68,7 +68,7 @@ class SchemaFormatter(DefaultFormatter):
         try:
             id_, _ = Values.locate(data, record.headers, is_key=is_key)
             _, schema, payload = self._values.find(data, record.headers, is_key=is_key)
-            value = schema.decode_with_branches(payload)
+            value = schema.decode(payload, with_branches=True)
         except UndecodableError as error:
             if id_ is None:
                 raise _serialization_error("Unknown magic byte!") from None
