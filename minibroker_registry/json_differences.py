@@ -1,9 +1,10 @@
 """Whether data of one JSON Schema is valid under another, by the rules of Confluent's registry.
 
 The verdicts and the names of the differences are those of its class SchemaDiff; most follow from JSON Schema itself.
-Three deserve notice. A property may be added only if the earlier schema did not allow it with another value, which an
+Some deserve notice. A property may be added only if the earlier schema did not allow it with another value, which an
 open content model does. `patternProperties`, `propertyNames`, `contains`, `format` and conditions are not compared.
-Schemas that refer to themselves are compatible unless a difference is found.
+Schemas that refer to themselves are compatible unless a difference is found. A reference to a reference is followed no
+further: it has a type of its own.
 
 Confluent reports all differences and looks for those that matter. Here only those are made.
 """
@@ -109,7 +110,7 @@ class _Comparison:
             return []
         if old is None:
             return [("SCHEMA_ADDED", "")]
-        old, new = old.resolved(), new.resolved()
+        old, new = old.target or old, new.target or new
         pair = id(old), id(new)
         if pair in self._findings:
             return self._findings[pair]

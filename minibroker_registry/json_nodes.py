@@ -215,7 +215,7 @@ class Node:
             `reference`, or `combined`.
         has_default: Whether the schema has a default. In the later drafts null is none.
         is_connect_bytes: Whether Kafka Connect calls it bytes.
-        target: What a reference refers to. It is no reference itself.
+        target: What a reference refers to, which may be a reference.
         limits: The numbers of keywords such as `maxLength`.
         values: Digests of the values of an enum or a const.
         criterion: `allOf`, `anyOf` or `oneOf`.
@@ -251,8 +251,12 @@ class Node:
     is_unique: bool = False
 
     def resolved(self) -> "Node":
-        """Return the node itself, or what it refers to."""
-        return self if self.target is None else self.target
+        """Return the node itself, or what it leads to in the end, which is a reference only in a circle."""
+        node, passed = self, set[int]()
+        while node.target is not None and id(node) not in passed:
+            passed.add(id(node))
+            node = node.target
+        return node
 
 
 class Loader:
@@ -292,8 +296,6 @@ class Loader:
                 self._load(target, base, where)
         for reference, target in self._references:
             reference.target = self.nodes[id(target)]
-        for reference, _ in self._references:
-            _shorten(reference)
         return node
 
     def _load(self, schema: Json, base: str, where: str) -> Node:
@@ -482,20 +484,6 @@ class Loader:
         self._references.append((node, target))
         self._waiting.append((target, target_base, str(reference)))
         return node
-
-
-def _shorten(reference: Node) -> None:
-    """Let a reference and those it leads through refer to the last node. A circle of references allows anything."""
-    path: list[Node] = []
-    passed: set[int] = set()
-    node: Node | None = reference
-    while node is not None and node.kind == "reference" and id(node) not in passed:
-        path.append(node)
-        passed.add(id(node))
-        node = node.target
-    end = Node("any") if node is None or node.kind == "reference" else node
-    for step in path:
-        step.target = end
 
 
 def _expect(value: Json, kind: type[_Expected], where: str) -> _Expected:

@@ -116,6 +116,7 @@ def test_names_that_begin_with_two_dollars_are_for_stored_schemas_only() -> None
 
 
 _STRING = {"type": "string"}
+_ALIAS = {"definitions": {"x": {"allOf": [{"$ref": "b.json"}]}}}
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,7 @@ _STRING = {"type": "string"}
         ({"$schema": _MODERN, "$ref": "#x", "$defs": {"a": {"$anchor": "x", **_STRING}}}, {}),
         ({"$ref": "a.json"}, {"a.json": _STRING}),
         ({"$ref": "a.json#/definitions/x"}, {"a.json": {"definitions": {"x": _STRING}}}),
-        ({"$ref": "a.json#/definitions/x"}, {"a.json": {"definitions": {"x": {"$ref": "b.json"}}}, "b.json": _STRING}),
+        ({"$ref": "a.json#/definitions/x"}, {"a.json": _ALIAS, "b.json": _STRING}),
         ({"$ref": "http://h/a.json"}, {"http://h/a.json": _STRING}),
         ({"$id": "http://h/root.json", "allOf": [{"$ref": "a.json"}]}, {"a.json": _STRING}),
         ({"$ref": "http://h/other.json"}, {"a.json": {"$id": "http://h/other.json", **_STRING}}),
