@@ -113,12 +113,11 @@ class ZooKeeper:
         deadline = time.monotonic() + _RESOLVE_S
         while not any([await is_known(address) for address in self._addresses]):
             if time.monotonic() > deadline:
-                self._check_single_id()
-                self._stay_alone("has no host that can be resolved")
+                self._stay_alone("has no host that can be resolved", checks_id=True)
                 return
             await asyncio.sleep(PAUSE_S)
         if all(map(is_local, self._addresses)) and not any(map(_answers, self._addresses)):
-            self._stay_alone("is this container, where no ZooKeeper runs")
+            self._stay_alone("is this container, where no ZooKeeper runs", checks_id=False)
             return
         self._report(f"waits for ZooKeeper at {self._connect}")
         timeout_s = self._config.integer("zookeeper.session.timeout.ms") / 1000
@@ -137,34 +136,29 @@ class ZooKeeper:
             await asyncio.to_thread(client.ensure_path, self._chroot)
             client.chroot = self._chroot
 
-    def _check_single_id(self) -> None:
-        """Check that the broker may be the only one of a file that has no ZooKeeper.
-
-        Raises:
-            NoZooKeeperError: A file with one broker hardly gives it such an id without a replication factor of 1.
-        """
-        # ZooKeeper assigns ids above reserved.broker.max.id, also to a single broker. Files copy such ids.
-        node_id = self._config.integer("node.id")
-        is_one_of_several = 1 < node_id <= self._config.integer("reserved.broker.max.id")
-        if is_one_of_several and not any(key in self._config.given for key in _REPLICATION_FACTORS):
-            raise NoZooKeeperError(
-                f"zookeeper.connect: {self._connect} has no host that can be resolved, and the id of this broker is "
-                f"{node_id}, so it is one of several; add the ZooKeeper, or set the replication factors to 1"
-            )
-
-    def _stay_alone(self, reason: str) -> None:
+    def _stay_alone(self, reason: str, *, checks_id: bool) -> None:
         """Report that the broker starts without ZooKeeper.
 
+        Args:
+            reason: Why there is none.
+            checks_id: Whether an id above 1 counts, too. A file with one broker hardly gives it one without a
+                replication factor of 1.
+
         Raises:
-            NoZooKeeperError: A replication factor shows that the cluster has more brokers.
+            NoZooKeeperError: A replication factor or the id shows that the cluster has more brokers.
         """
-        for key in _REPLICATION_FACTORS:
-            # Kafka's default for some is 3, but the properties files of its distributions have 1.
-            if key in self._config.given and self._config.integer(key) > 1:
-                raise NoZooKeeperError(
-                    f"zookeeper.connect: {self._connect} {reason}, and {key} is {self._config.integer(key)}, so this "
-                    "broker is one of several; add the ZooKeeper, or set the replication factors to 1"
-                )
+        # Kafka's default for some is 3, but the properties files of its distributions have 1.
+        factors = {key: self._config.integer(key) for key in _REPLICATION_FACTORS if key in self._config.given}
+        signs = [f"{key} is {factor}" for key, factor in factors.items() if factor > 1]
+        # ZooKeeper assigns ids above reserved.broker.max.id, also to a single broker. Files copy such ids.
+        node_id = self._config.integer("node.id")
+        if checks_id and not factors and 1 < node_id <= self._config.integer("reserved.broker.max.id"):
+            signs.append(f"the id of this broker is {node_id}")
+        if signs:
+            raise NoZooKeeperError(
+                f"zookeeper.connect: {self._connect} {reason}, and {signs[0]}, so this broker is one of several; "
+                "add the ZooKeeper, or set the replication factors to 1"
+            )
         self._report(f"starts alone, since zookeeper.connect={self._connect} {reason}")
 
     def _read_controller(self, client: Any) -> dict[str, Any]:

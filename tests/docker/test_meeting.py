@@ -320,7 +320,7 @@ async def test_a_broker_whose_id_is_one_of_several_does_not_start_without_its_zo
         if is_alone:
             assert await broker.find(place) is None
         else:
-            with pytest.raises(NoZooKeeperError, match=rf"the id of this broker is {node_id}, so it is one of several"):
+            with pytest.raises(NoZooKeeperError, match=rf"the id of this broker is {node_id}, so this broker is one"):
                 await broker.find(place)
             ones = BrokerConfig.from_properties({"broker.id": str(node_id), "offsets.topic.replication.factor": "1"})
             assert (
