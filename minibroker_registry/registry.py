@@ -209,9 +209,8 @@ class Registry:
                     version = self._find(namesake, completed, with_deleted=with_deleted)
                 if version is not None:
                     return version
-        if self.state.versions(subject, with_deleted=with_deleted):
-            raise errors.RegistryError(40403, "Schema not found")
-        raise errors.refusal(40401, subject)
+        self.versions(subject, with_deleted=with_deleted)  # The subject may be unknown.
+        raise errors.RegistryError(40403, "Schema not found")
 
     def check(self, subject: str, number: int | None, new: NewSchema, *, normalize: bool) -> list[str]:
         """Return why a schema is not compatible with a version of a subject, or with those that the level asks for.
@@ -232,6 +231,17 @@ class Registry:
         parsed, content = self._parse_new(subject, new, normalize=normalize, is_new=True)
         versions = [version] if version is not None else self.state.versions(subject) if number is None else []
         return formats.compare(parsed, content, versions, config, self.parsed)
+
+    def versions(self, subject: str, *, with_deleted: bool) -> list[Version]:
+        """Return the versions of a subject, in their order.
+
+        Raises:
+            RegistryError: there are none.
+        """
+        versions = self.state.versions(subject, with_deleted=with_deleted)
+        if not versions:
+            raise errors.refusal(40401, subject)
+        return versions
 
     def parsed(self, version: Version) -> Parsed:
         """Return the parsed schema of a version.
@@ -320,8 +330,7 @@ class Registry:
         """
         version = self.state.version(subject, number, with_deleted=number != LATEST)
         if version is None:
-            if not self.state.versions(subject, with_deleted=True):
-                raise errors.refusal(40401, subject)
+            self.versions(subject, with_deleted=True)  # The subject may be unknown.
             raise errors.refusal(40402, number)
         if version.is_deleted and not permanent:
             raise errors.refusal(40406, subject, version.version)
@@ -343,9 +352,7 @@ class Registry:
             RegistryError: there is no such subject, it is in another state, or the mode or a reference forbids it.
         """
         live = self.state.versions(subject)
-        versions = self.state.versions(subject, with_deleted=True)
-        if not versions:
-            raise errors.refusal(40401, subject)
+        versions = self.versions(subject, with_deleted=True)
         if not live and not permanent:
             raise errors.refusal(40404, subject)
         self._check_writable(subject)

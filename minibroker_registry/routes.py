@@ -120,8 +120,7 @@ class Request:
             version = self.state.version(subject, number, with_deleted=with_deleted)
             if version is not None:
                 return version
-        if not self.state.versions(self.subject, with_deleted=with_deleted):
-            raise errors.refusal(40401, self.subject)
+        self.registry.versions(self.subject, with_deleted=with_deleted)  # The subject may be unknown.
         raise errors.refusal(40402, number)
 
     def versions_of_id(self) -> list[Version]:
@@ -220,9 +219,7 @@ def _list_subjects(request: Request) -> object:
 
 def _list_versions(request: Request) -> object:
     only_deleted = request.flag("deletedOnly")
-    versions = request.state.versions(request.subject, with_deleted=only_deleted or request.flag("deleted"))
-    if not versions:
-        raise errors.refusal(40401, request.subject)
+    versions = request.registry.versions(request.subject, with_deleted=only_deleted or request.flag("deleted"))
     return request.page(version.version for version in versions if version.is_deleted or not only_deleted)
 
 
@@ -234,9 +231,7 @@ def _list_referrers(request: Request) -> object:
 
 def _find_by_metadata(request: Request) -> object:
     wanted = dict(zip(request.query.get("key", []), request.query.get("value", []), strict=False))
-    versions = request.state.versions(request.subject, with_deleted=request.flag("deleted"))
-    if not versions:
-        raise errors.refusal(40401, request.subject)
+    versions = request.registry.versions(request.subject, with_deleted=request.flag("deleted"))
     for version in reversed(versions):
         properties: Mapping[str, str] | None = (version.content.metadata or {}).get("properties")
         if properties is not None and wanted.items() <= properties.items():
