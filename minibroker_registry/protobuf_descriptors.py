@@ -75,7 +75,7 @@ class _Builder:
                 case "service":
                     self.block(member, proto.service.add(), scope)
                 case "extend":
-                    extendee = self.full_name(member.name, scope, f"extend {member.name}")
+                    extendee = self.names.full_name(member.name, scope, f"extend {member.name}")
                     for field in member.members:
                         self.field(field, proto.extension.add(extendee=extendee), nested, scope)
                 case "oneof":
@@ -103,16 +103,13 @@ class _Builder:
                 self.options(ranges.add(start=values[0], end=values[-1] + beyond), element.options, scope)
 
     def rpc(self, rpc: Element, proto: pb.MethodDescriptorProto, scope: str, user: str) -> None:
-        proto.input_type = self.full_name(rpc.type.removeprefix("stream "), scope, user)
-        proto.output_type = self.full_name(rpc.returns.removeprefix("stream "), scope, user)
+        proto.input_type = self.names.full_name(rpc.type.removeprefix("stream "), scope, user)
+        proto.output_type = self.names.full_name(rpc.returns.removeprefix("stream "), scope, user)
         if rpc.type.startswith("stream "):
             proto.client_streaming = True
         if rpc.returns.startswith("stream "):
             proto.server_streaming = True
         self.options(proto, rpc.options, scope)
-
-    def full_name(self, name: str, scope: str, user: str) -> str:
-        return "." + self.names.resolve(name, scope, user).name
 
     def field(self, field: Element, proto: pb.FieldDescriptorProto, nested: Any, scope: str) -> None:
         proto.name, proto.number, proto.label = field.name, field.number, _LABELS[field.label]

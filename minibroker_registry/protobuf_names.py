@@ -108,6 +108,10 @@ class Names:
             raise InvalidSchemaError(f'{user}: the type "{name[:200]}" is neither defined nor imported.')
         return found
 
+    def full_name(self, name: str, scope: str, user: str) -> str:
+        """Return the full name of the type that a name means in a scope, with a dot before it (see `resolve`)."""
+        return f".{self.resolve(name, scope, user).name}"
+
 
 def _look_up(table: Mapping[str, _T], name: str, scope: str) -> _T | None:
     if name.startswith("."):
@@ -146,10 +150,6 @@ class _Normalizer:
 
     def __init__(self, names: Names) -> None:
         self.names = names
-
-    def name_of(self, name: str, scope: str, user: str) -> str:
-        """Return the full name of a type, with a dot before it."""
-        return f".{self.names.resolve(name, scope, user).name}"
 
     def plain(self, element: _AnyElement, scope: str) -> _AnyElement:
         """Return an element whose options alone are normalized."""
@@ -193,7 +193,7 @@ class _Normalizer:
     def extends(self, block: Element, scope: str) -> list[Element]:
         fields: dict[str, list[Element]] = {}
         for extend in block.only("extend"):
-            extendee = self.name_of(extend.name, scope, f"extend {extend.name}")
+            extendee = self.names.full_name(extend.name, scope, f"extend {extend.name}")
             if extend.members:
                 fields.setdefault(extendee, []).extend(extend.members)
         return [Element("extend", extendee, members=self.fields(fields[extendee], scope)) for extendee in fields]
@@ -214,14 +214,15 @@ class _Normalizer:
             normal.type = "." + found.name
         if types is not None:
             key, value = types
-            value = value if value in SCALARS else self.name_of(value, scope, user)
+            value = value if value in SCALARS else self.names.full_name(value, scope, user)
             normal.label, normal.type = "", f"map<{key}, {value}>"
         return normal
 
     def service(self, service: Element, scope: str) -> Element:
         def full(written: str, rpc: Element) -> str:
             stream, _, name = written.rpartition(" ")
-            return f"{stream} {self.name_of(name, scope, f'{join_name(scope, service.name)}.{rpc.name}')}".lstrip()
+            user = f"{join_name(scope, service.name)}.{rpc.name}"
+            return f"{stream} {self.names.full_name(name, scope, user)}".lstrip()
 
         members = [
             replace(self.plain(rpc, scope), type=full(rpc.type, rpc), returns=full(rpc.returns, rpc))
