@@ -192,7 +192,7 @@ def test_a_failed_expectation_shows_decoded_records(kafka: Broker) -> None:
     kafka.produce("orders", UNKNOWN)
     with pytest.raises(WaitTimeoutError) as caught:
         kafka.expect("orders", {"id": 8, "note": ...}, timeout=0)
-    unknown = f"{UNKNOWN.decode()!r}, which cannot be decoded: No schema has the id 99"
+    unknown = f"{UNKNOWN!r}, which cannot be decoded: No schema has the id 99"
     described = ["  orders-0@0: key=null, value={'id': 7, 'note': 'new'}", f"  orders-0@1: key=null, value={unknown}"]
     assert str(caught.value).splitlines()[2:] == [
         "found 2 records, the nearest first:",
@@ -275,5 +275,5 @@ print([name for name in sys.modules if name.startswith("minibroker_registry.") a
 def test_a_record_is_described_without_a_broker_as_it_is_stored(kafka: Broker) -> None:
     kafka.produce("orders", UNKNOWN)
     (stored,) = kafka.records("orders")
-    assert describe(stored) == "orders-0@0: key=null, value='\\x00\\x00\\x00\\x00c?'"
+    assert describe(stored) == "orders-0@0: key=null, value=b'\\x00\\x00\\x00\\x00c?'"
     assert record(UNKNOWN).matches(stored)
