@@ -1,8 +1,8 @@
 """A registry with many schemas."""
 
 import json
-import time
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Final
 
 import pytest
@@ -13,8 +13,6 @@ from minibroker_registry.records import Content, Record, Version
 from minibroker_registry.registry import NewSchema, Registry
 from minibroker_registry.schema import Parsed
 
-_SLACK: Final = 5
-"""How much more CPU time than on a quiet machine a step may take here."""
 _COUNT: Final = 10_000
 
 
@@ -50,31 +48,29 @@ def protobuf(number: int) -> str:
 
 
 @pytest.mark.torture
-def test_ten_thousand_schemas_are_loaded_and_found_soon() -> None:
+def test_ten_thousand_schemas_are_loaded_and_found() -> None:
     topic = Topic()
     for number in range(_COUNT):
         content = Content("AVRO", avro(number))
         topic.new.append(records.schema_record(Version(f"s{number % 2_000}", number // 2_000 + 1, number + 1, content)))
     registry = Registry(topic)
-    begin = time.thread_time()
     registry.sync()
-    assert time.thread_time() - begin < 2 * _SLACK
-    begin = time.thread_time()
     for number in range(_COUNT):
         assert registry.state.versions_of_id(".", number + 1)[0].content.kind == "AVRO"
-    assert time.thread_time() - begin < 0.001 * _COUNT * _SLACK
 
 
 @pytest.mark.parametrize(("kind", "text"), [("AVRO", avro), ("JSON", json_schema), ("PROTOBUF", protobuf)])
-def test_a_schema_is_registered_soon(kind: str, text: Callable[[int], str]) -> None:
+def test_a_garbage_collection_refuses_no_small_schema(
+    monkeypatch: pytest.MonkeyPatch, kind: str, text: Callable[[int], str]
+) -> None:
+    """In a large process a collection takes longer than the limit. The thread that is parsing may have to do it."""
+    passed = count(step=10.0)
+    monkeypatch.setattr("minibroker_registry.schema.time.thread_time", lambda: next(passed))
     registry = Registry(Topic())
-    registry.register("warm-up", NewSchema(Content(kind, text(0))), normalize=False)
-    begin = time.thread_time()
-    for number in range(100):
+    for number in range(3):
         registry.sync()
-        new = NewSchema(Content(kind, text(number + 1)))
-        assert registry.register(f"s{number}", new, normalize=False).id == number + 2
-    assert time.thread_time() - begin < 0.003 * 100 * _SLACK
+        new = NewSchema(Content(kind, text(number)))
+        assert registry.register(f"s{number}", new, normalize=False).id == number + 1
 
 
 def _parse(formats: Formats, text: str, *, is_new: bool = False) -> Parsed:
