@@ -20,7 +20,7 @@ CPU_SECONDS: Final = 0.5
 _CPU_SECONDS_PER_BYTE: Final = 5e-6
 """The additional time for each byte of data that is checked."""
 _FREE_CHECKS: Final = 1000
-"""The number of checks without a limit: in a large process, a garbage collection takes longer than a small schema may."""
+"""The number of checks without a limit. A garbage collection can take longer than a small schema may."""
 
 
 class InvalidSchemaError(ValueError):
