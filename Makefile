@@ -20,11 +20,11 @@ MEMORY = $(shell { cat /proc/meminfo /proc/mounts; df -k /dev/shm; } 2>/dev/null
    $$6 == "/dev/shm" && $$4 > 8388608 && memory > 8388608 && runs { print $$6 }')
 
 # Each file is resolved under the pins of the files before it, so that all fit into one environment.
-LOCKS := core build test lint bench spark s3 control lab security containers browser docs tools zookeeper registry registry-clients release binary lock old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2 aiokafka-0-7 confluent-kafka-1
-# These are installed into folders of their own, since they contain older versions of kafka-python or aiokafka.
-APART := old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2 aiokafka-0-7
-# The tests build this one, since they have its librdkafka.
-BUILT := confluent-kafka-1
+LOCKS := core build test lint bench spark s3 control lab security containers browser docs tools zookeeper registry registry-clients release binary lock old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2 aiokafka-0-7 spark-4-0 confluent-kafka-1 spark-4-1
+# These are installed into folders of their own, since they contain older versions of kafka-python, aiokafka or PySpark.
+APART := old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2 aiokafka-0-7 spark-4-0
+# The tests install these: they build the librdkafka of the first, and the second is large.
+BUILT := confluent-kafka-1 spark-4-1
 
 # Scripts in a virtual environment contain its path, so a copied or moved checkout must create its own.
 MADE := $(VENV)/.made$(subst /,-,$(subst $() ,_,$(CURDIR)))
@@ -134,7 +134,7 @@ image: $(VENV)/.core ## Build the container image into build/image without an en
 lock: $(VENV)/.lock ## Resolve requirements/*.txt again from pyproject.toml (ARGS=--upgrade takes newer versions)
 	@set -e; constraints=; for name in $(LOCKS); do \
 	  if [ $$name = core ]; then extra=; else extra="--extra $$name"; fi; \
-	  case " $(APART) $(BUILT) " in *" $$name "*) constraints="--constraint requirements/core.txt";; esac; \
+	  case " $(APART) $(BUILT) " in *" $$name "*) constraints="--constraint requirements/core.txt --no-config";; esac; \
 	  $(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	    --no-python-downloads --system-certs --custom-compile-command "make lock" $$extra $$constraints $(ARGS) \
 	    --output-file requirements/$$name.txt pyproject.toml; \

@@ -16,7 +16,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from minibroker_pipeline.decode import scan_headers
@@ -44,6 +43,7 @@ from minibroker_pipeline.log_directories.segment_writer import (
 from minibroker_pipeline.query_options import OptionError
 from minibroker_pipeline.sink.options import WriteOptions, check_columns, parse_write_options
 from minibroker_pipeline.sink.task_writer import StagedLog, TaskWriter
+from minibroker_pipeline.spark_versions import to_arrow_schema
 from minibroker_protocol.primitives import new_uuid, parse_uuid
 from minibroker_storage.checkpoints import EpochEntry, LeaderEpochCheckpoint, read_partition_metadata
 from minibroker_storage.data_directory.names import (
@@ -179,7 +179,7 @@ class LogWriter(DataSourceArrowWriter):
             OSError: the target cannot be read.
         """
         parsed = parse_write_options(options)
-        check_columns(to_arrow_schema(schema, timezone="UTC"), parsed)
+        check_columns(to_arrow_schema(schema), parsed)
         check_writable(parsed.target)
         topics = find_known_topics(parsed.target)
         existing = topics.get(parsed.topic)

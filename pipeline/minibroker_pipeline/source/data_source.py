@@ -11,22 +11,8 @@ from datetime import datetime
 from typing import Any, Final, cast
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    InputPartition,
-    IsNotNull,
-    LessThan,
-    LessThanOrEqual,
-)
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql import datasource
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from minibroker_pipeline.decode.decoder import prepare_worker
@@ -51,6 +37,14 @@ from minibroker_pipeline.source.options import (
 )
 from minibroker_pipeline.source.planning import LogRange, OffsetInterval, QueryLog, QueryLogs, pack
 from minibroker_pipeline.source.reading import DataLossError, output_schema, read_ranges
+from minibroker_pipeline.spark_versions import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+    from_arrow_schema,
+    to_arrow_schema,
+)
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_storage.data_directory.names import TopicPartition
 
@@ -74,7 +68,7 @@ def check_schema(schema: StructType, options: SourceOptions) -> pa.Schema:
     Raises:
         OptionError: the schema has an unknown column or a wrong type.
     """
-    requested = to_arrow_schema(schema, timezone="UTC")
+    requested = to_arrow_schema(schema)
     try:
         known_schema = output_schema(tuple(requested.names), options.decoder)
     except ValueError as error:
@@ -143,7 +137,7 @@ class PushdownLogReader(LogReader):
     `spark.sql.python.filterPushdown.enabled` is false.
     """
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+    def pushFilters(self, filters: "list[datasource.Filter]") -> "Iterable[datasource.Filter]":  # noqa: N802 - Spark's name
         """Return the filters that Spark must still apply."""
         return [condition for condition in filters if not self._filters.take(condition)]
 
@@ -189,6 +183,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._query_logs = QueryLogs(options, has_ids=True)
         self._logs: dict[TopicPartition, QueryLog] = {}
         self._target: Offsets | None = None
+        self._planned: JsonOffsets = {}
 
     def initialOffset(self) -> JsonOffsets:  # noqa: N802 - Spark's name
         """Return the offsets at which a new query begins.
@@ -198,7 +193,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         logs = self._update(must_exist=True)
         starts = starting_offsets(self._options, logs, LATEST)
         starts = {key: max(start, logs[key].start_offset) for key, start in starts.items()}
-        return to_json(starts, self._query_logs.ids)
+        self._planned = to_json(starts, self._query_logs.ids)
+        return self._planned
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Return the limit set by `maxOffsetsPerTrigger`."""
@@ -209,14 +205,22 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Make the query stop at the current ends of the logs."""
         self._target = {key: log.end_offset for key, log in self._update().items()}
 
-    def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:  # noqa: N802 - Spark's name
-        """Return the offsets at which the next micro-batch ends.
+    def latestOffset(  # noqa: N802 - Spark's name
+        self, start: JsonOffsets | None = None, limit: ReadLimit | None = None
+    ) -> JsonOffsets:
+        """Return the offsets at which the next micro-batch ends. Before Spark 4.2, it has no arguments.
 
         Raises:
             DamagedLogError: the end of a log is damaged, in failfast mode.
             DataLossError: offsets of the query no longer exist.
             OSError: a directory cannot be read.
         """
+        if start is None:
+            if self._options.max_offsets_per_trigger is not None:
+                raise OptionError(
+                    "maxOffsetsPerTrigger: this needs Spark 4.2; before it, a micro-batch has all there is"
+                )
+            start = self._planned
         logs = self._update()
         for topic, partitions in start.items():
             if _ID not in partitions and topic in self._query_logs.ids and any(partitions.values()):
@@ -295,7 +299,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Raises the same errors as `latestOffset`.
         """
-        ends = from_json(end)
+        ends, self._planned = from_json(end), end
         # After a restart, Spark repeats a planned micro-batch without calling latestOffset(), so the logs may have to
         # be updated here.
         if any(key not in self._logs or self._logs[key].tail.log_end_offset < ends[key] for key in ends):
@@ -428,23 +432,23 @@ class PushedFilters:
         self._bounds = {"offset": (0, _MAX_INT64), "partition": (-_MAX_INT64, _MAX_INT64)}
         self._min_timestamp: int | None = None
 
-    def take(self, condition: Filter) -> bool:
+    def take(self, condition: "datasource.Filter") -> bool:
         """Narrow the bounds by a condition, and return whether Spark can skip the condition."""
         is_met = False
         match condition:
-            case EqualTo((column,), value):
+            case datasource.EqualTo((column,), value):
                 is_met = self._push_equal(column, {value})
-            case In((column,), values):
+            case datasource.In((column,), values):
                 is_met = self._push_equal(column, set(values))
-            case GreaterThan((column,), value):
+            case datasource.GreaterThan((column,), value):
                 is_met = self._push_lower_bound(column, value, 1)
-            case GreaterThanOrEqual((column,), value):
+            case datasource.GreaterThanOrEqual((column,), value):
                 is_met = self._push_lower_bound(column, value, 0)
-            case LessThan((column,), value):
+            case datasource.LessThan((column,), value):
                 is_met = self._push_upper_bound(column, value, 0)
-            case LessThanOrEqual((column,), value):
+            case datasource.LessThanOrEqual((column,), value):
                 is_met = self._push_upper_bound(column, value, 1)
-            case IsNotNull((column,)):
+            case datasource.IsNotNull((column,)):
                 is_met = column in {"topic", "partition", "offset"}
             case _:
                 pass

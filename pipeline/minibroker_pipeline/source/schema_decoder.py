@@ -18,12 +18,12 @@ from typing import Any, Final
 import fastavro
 import pyarrow as pa
 from google.protobuf import json_format
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from minibroker_pipeline.query_options import OptionError
 from minibroker_pipeline.source.options import DECODED_COLUMN, FROM_TOPIC, UNDECODABLE_COLUMN, SourceOptions
 from minibroker_pipeline.source.planning import OffsetInterval, QueryLogs
 from minibroker_pipeline.source.reading import read_ranges
+from minibroker_pipeline.spark_versions import from_arrow_schema, to_arrow_schema
 from minibroker_protocol.internal_topics import SCHEMAS_TOPIC
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_registry.avro import AvroSchema
@@ -255,7 +255,7 @@ class Decoder:
         fields = [*self._types.items()]
         self._arrow_type = fields[0][1] if options.has_one_topic else pa.struct(fields)
         schema = from_arrow_schema(pa.schema([(DECODED_COLUMN, self._arrow_type)]))
-        self.type = to_arrow_schema(schema, timezone="UTC").field(0).type
+        self.type = to_arrow_schema(schema).field(0).type
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Have workers look the schemas up themselves."""
