@@ -18,6 +18,7 @@ INIT_SCRIPTS: Final = "/docker-entrypoint-initdb.d"
 """The directory of bitnami/kafka for scripts that run before the broker starts."""
 _VOLUMES: Final = {
     "/var/lib/kafka/data": "/var/lib/kafka/data",
+    "/var/lib/kafka": "/var/lib/kafka/data",
     "/bitnami/kafka/data": "/bitnami/kafka/data",
     "/bitnami/kafka": "/bitnami/kafka/data",
     "/bitnami": "/bitnami/kafka/data",

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from minibroker.config import BrokerConfig
     from minibroker.server.remote.link import Endpoint
 
+_IDS_OF_SEVERAL: Final = range(2, 5)
+"""Ids that files give to further brokers only. Some single brokers have larger ones, such as 101 and 1001."""
 _RESOLVE_S: Final = 3.0
 """Seconds to wait until a name can be resolved, because its container may still be starting."""
 _REPLICATION_FACTORS: Final = (
@@ -141,8 +143,7 @@ class ZooKeeper:
 
         Args:
             reason: Why there is none.
-            checks_id: Whether an id above 1 counts, too. A file with one broker hardly gives it one without a
-                replication factor of 1.
+            checks_id: Whether the id counts, too, if no replication factor is given.
 
         Raises:
             NoZooKeeperError: A replication factor or the id shows that the cluster has more brokers.
@@ -150,9 +151,8 @@ class ZooKeeper:
         # Kafka's default for some is 3, but the properties files of its distributions have 1.
         factors = {key: self._config.integer(key) for key in _REPLICATION_FACTORS if key in self._config.given}
         signs = [f"{key} is {factor}" for key, factor in factors.items() if factor > 1]
-        # ZooKeeper assigns ids above reserved.broker.max.id, also to a single broker. Files copy such ids.
         node_id = self._config.integer("node.id")
-        if checks_id and not factors and 1 < node_id <= self._config.integer("reserved.broker.max.id"):
+        if checks_id and not factors and node_id in _IDS_OF_SEVERAL:
             signs.append(f"the id of this broker is {node_id}")
         if signs:
             raise NoZooKeeperError(

@@ -309,7 +309,9 @@ async def test_a_broker_without_its_zookeeper_starts_alone_unless_it_needs_other
                 await broker.find(ZooKeeper(connect, config, broker.registrar, broker.port, said.append))
 
 
-@pytest.mark.parametrize(("node_id", "is_alone"), [(0, True), (1, True), (2, False), (101, False), (1001, True)])
+@pytest.mark.parametrize(
+    ("node_id", "is_alone"), [(0, True), (1, True), (2, False), (4, False), (101, True), (1001, True)]
+)
 async def test_a_broker_whose_id_is_one_of_several_does_not_start_without_its_zookeeper(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, node_id: int, *, is_alone: bool
 ) -> None:
