@@ -170,7 +170,10 @@ def _parse_topics(options: BrokerOptions) -> list[TopicSpec]:
     for text in names:
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - not all callers have types
             raise TypeError(f"topics: {text!r} is not a text such as 'orders' or 'orders:4'")
-        topics.append(TopicSpec.parse(text))
+        try:
+            topics.append(TopicSpec.parse(text))
+        except ValueError as error:
+            raise ValueError(f"topics: {error}") from None
     for name, count in Counter(spec.name for spec in topics).items():
         if count > 1:
             raise ValueError(f"topic {name!r} is given {count} times")
@@ -191,7 +194,7 @@ def _count_brokers(options: BrokerOptions, racks: Sequence[str], default: int) -
     if brokers is None:
         return len(racks) or default
     if not isinstance(brokers, int):  # pyright: ignore[reportUnnecessaryIsInstance] - not all callers have types
-        raise TypeError(f"brokers: {brokers!r} is not a number of brokers")
+        raise TypeError(f"brokers: {brokers!r} is not an integer")
     if brokers < 1:
         raise ValueError(f"brokers: {brokers} is not at least 1")
     if racks and len(racks) != brokers:

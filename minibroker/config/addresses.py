@@ -34,7 +34,9 @@ def parse_advertised(text: str, source: str) -> tuple[str, int]:
     """
     host, port = parse_address(text, source)
     if host in _LOOPBACKS or port == 0:
-        raise ValueError(f"{source}: {text!r} leads clients nowhere: they need a host and a port that is not 0")
+        raise ValueError(
+            f"{source}: {text!r} leads clients nowhere: they need a host other than 0.0.0.0, and a port other than 0"
+        )
     return host, port
 
 

@@ -222,7 +222,7 @@ def _check_target(core: Core, target: str) -> None:
     if _is_inside(target, core.topics.data_dir):
         raise ConflictError(f"snapshot: {target} lies in {core.topics.data_dir}, the broker's own directory")
     if os.path.lexists(target) and not is_incomplete(target):
-        raise ConflictError(f"snapshot: {target} is there already")
+        raise ConflictError(f"snapshot: {target} is there already; name a new one")
 
 
 def _check_source(core: Core, source: str) -> Mark | None:

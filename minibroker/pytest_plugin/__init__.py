@@ -366,7 +366,7 @@ def _read_options(config: pytest.Config, *, is_under_chaos: bool) -> BrokerOptio
     if number == "":
         number = CHAOS_BROKERS if is_under_chaos else 1
     if not str(number).isdigit() or not int(number):
-        raise pytest.UsageError(f"kafka_brokers: {number!r} is not a number of brokers")
+        raise pytest.UsageError(f"kafka_brokers: {number!r} is not a whole number of at least 1")
     for name in ("kafka_keep_topics", "kafka_keep_schemas"):
         _read_flag(config, name)
     if is_under_chaos and int(number) >= CHAOS_BROKERS:

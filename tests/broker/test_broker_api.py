@@ -254,7 +254,7 @@ def test_arguments_that_it_does_not_take_are_answered_with_those_that_were_meant
         ("seed_data", {"topics": []}, r"seed_data: .* write \w+\(seed_data='seeds\.json'\)"),
         ("journal", "yes", r"journal: 'yes' is not possible; write \w+\(journal=1000\)"),
         ("timeout", "3", r"timeout: '3' is not possible; write \w+\(timeout=10\)"),
-        ("brokers", "3", "brokers: '3' is not a number of brokers"),
+        ("brokers", "3", "brokers: '3' is not an integer"),
         ("topics", None, r"topics: None is not possible; write \w+\(topics=\['orders'\]\)"),
         ("topics", "orders", r"topics: 'orders' is a string; give a list, such as \['orders'\]"),
         ("topics", {"orders": 4}, r"topics: \{'orders': 4\} is a dict; give a list, such as \['orders:4'\]"),

@@ -202,8 +202,8 @@ class OrdersTest(unittest.TestCase):
         [
             (["--kafka-set", "nothing"], "", "--kafka-set: 'nothing' is not KEY=VALUE"),
             ([], "kafka_config = =5", "kafka_config: '=5' is not KEY=VALUE"),
-            ([], "kafka_brokers = many", "kafka_brokers: 'many' is not a number of brokers"),
-            (["--kafka-brokers", "0"], "", "kafka_brokers: 0 is not a number of brokers"),
+            ([], "kafka_brokers = many", "kafka_brokers: 'many' is not a whole number of at least 1"),
+            (["--kafka-brokers", "0"], "", "kafka_brokers: 0 is not a whole number of at least 1"),
             (["--kafka-topic", "a/b"], "", "a/b"),
             ([], "kafka_timeout = soon", "kafka_timeout: 'soon' is not a number of seconds"),
             (["--kafka-timeout=-1"], "", "kafka_timeout: -1.0 is not a number of seconds"),

@@ -300,7 +300,7 @@ def test_an_address_that_is_none_is_named(refused: Callable[..., str], address: 
 @pytest.mark.parametrize("address", [":9092", "0.0.0.0:9092", "[::]:9092", "host.test:0"])
 def test_an_address_that_leads_clients_nowhere_is_not_advertised(refused: Callable[..., str], address: str) -> None:
     assert refused("--advertise", address) == (
-        f"advertise: {address!r} leads clients nowhere: they need a host and a port that is not 0"
+        f"advertise: {address!r} leads clients nowhere: they need a host other than 0.0.0.0, and a port other than 0"
     )
 
 
