@@ -35,7 +35,7 @@ def main(dist: str) -> int:
         return 1
     absent = [name for name in ("npm", "mvn") if shutil.which(name) is None]
     if absent:
-        print(f"the packages need {' and '.join(absent)}, which are not on the PATH", file=sys.stderr)
+        print(f"the packages need programs that are not on the PATH: {', '.join(absent)}", file=sys.stderr)
         return 1
     write(archives, folder)
     maven.fill(list(archives.values()), folder)

@@ -74,7 +74,7 @@ class AvroSchema(Parsed):
         return avro_compatibility.incompatibilities(self.root, writer.root)
 
     def decode(self, payload: bytes, *, with_branches: bool = False) -> Data:
-        """Return the value of a payload (see `Parsed`). Without branches, a value of a union stands for itself."""
+        """Decode a payload (see `Parsed`). With branches, a value of a union is in an object that names its branch."""
         reader = _Reader(payload, with_branches=with_branches)
         try:
             value = reader.read(self.root)

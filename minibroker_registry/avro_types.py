@@ -56,7 +56,7 @@ class Type:
 
 
 def fits_default(node: Type, value: Json, deadline: Deadline) -> bool:
-    """Return whether a value may be a default of a type. The default of a union fits any branch.
+    """Return whether a value may be the default of a type. For a union, it may fit any branch.
 
     A record's own defaults are checked for themselves.
     """

@@ -105,7 +105,7 @@ class ProtobufSchema(Parsed):
         self.normalized = _checked_text(normalized)
 
     def _collect(self, imports: Iterable[tuple[str, str]], references: Mapping[str, File], seen: set[str]) -> None:
-        """Collect imported files and what they import, dependencies first, without those that are not known."""
+        """Collect the imported files that are known, and those that they import, dependencies first."""
         for _, path in imports:
             if path not in seen and (path in references or path in _KNOWN_PATHS):
                 seen.add(path)

@@ -109,7 +109,7 @@ class Names:
         return found
 
     def full_name(self, name: str, scope: str, user: str) -> str:
-        """Return the full name of the type that a name means in a scope, with a dot before it (see `resolve`)."""
+        """Return the full name, with a leading dot, of the type that a name stands for in a scope (see `resolve`)."""
         return f".{self.resolve(name, scope, user).name}"
 
 

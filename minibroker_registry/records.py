@@ -217,7 +217,7 @@ def schema_record(version: Version) -> Record:
 
 
 def version_fields(version: Version) -> dict[str, Any]:
-    """Return the names of a version as JSON."""
+    """Return what identifies a version, its subject, number and id, as JSON."""
     return {"subject": version.subject, "version": version.version, "id": version.id}
 
 

@@ -233,7 +233,7 @@ class Registry:
         return formats.compare(parsed, content, versions, config, self.parsed)
 
     def versions(self, subject: str, *, with_deleted: bool) -> list[Version]:
-        """Return the versions of a subject, in their order.
+        """Return the versions of a subject, the oldest first.
 
         Raises:
             RegistryError: there are none.

@@ -350,7 +350,7 @@ class FaultyConnection:
 
 
 def _field_of_broker(fault: Fault) -> str | None:
-    """Return the name of a field that a proxy cannot honor, since only a broker knows what it needs, or None."""
+    """Return the name of a field of the fault that only a broker can honor, not a proxy, or None."""
     if fault.corrupt == "records":
         return "corrupt"
     return next((name for name in ("node", "fetch_bytes") if getattr(fault, name) is not None), None)

@@ -42,5 +42,5 @@ def to_arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def from_arrow_schema(schema: pa.Schema) -> StructType:
-    """Convert a schema from Arrow. A timestamp without a time zone stays one."""
+    """Convert a schema from Arrow. Timestamps without a time zone do not get one."""
     return types.from_arrow_schema(schema, prefer_timestamp_ntz=True)

@@ -9,6 +9,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -125,6 +126,15 @@ def node_modules(name: str, folder: Path) -> Path:
             missing(failure)
 
     return build(place(name, packages), install) / "node_modules"
+
+
+def pip_install(requirements: Path, target: Path, env: Mapping[str, str] | None = None) -> None:
+    """Install the pinned packages of a file, some of which have to be built, into a folder."""
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--require-hashes", "--no-deps"]
+    options = ["--no-build-isolation", "--use-pep517", "--target", str(target), "--requirement", str(requirements)]
+    failure = run([*pip, *options], target.parent, env)
+    if failure:
+        missing(failure)
 
 
 def go_build(module: Path, made: Path, *packages: str, options: Sequence[str] = ()) -> None:

@@ -9,23 +9,22 @@ from typing import Any
 
 import pytest
 
+from tests.clients import toolchains
 from tests.clients.broker_process import environment
 from tests.documented import ROOT
 from tests.patience import PATIENCE_S
 
-_INSTALL = ("-m", "pip", "--quiet", "install", "--require-hashes", "--no-build-isolation", "--use-pep517")
-
 
 @pytest.fixture
-def spark_folder(version: str, tmp_path: Path) -> Path:
+def spark_folder(version: str) -> Path:
     """The folder that has this PySpark."""
     name = f"spark-{version.replace('.', '-')}"
     made = Path(sys.prefix) / name
     if made.exists():
         return made
-    locked = ["--target", str(tmp_path / name), "--requirement", str(ROOT / "requirements" / f"{name}.txt")]
-    subprocess.run([sys.executable, *_INSTALL, *locked], check=True)
-    return tmp_path / name
+    requirements = ROOT / "requirements" / f"{name}.txt"
+    folder = toolchains.place(name, [requirements])
+    return toolchains.build(folder, lambda made: toolchains.pip_install(requirements, made / "python")) / "python"
 
 
 @pytest.mark.parametrize(

@@ -137,6 +137,7 @@ class PushdownLogReader(LogReader):
     `spark.sql.python.filterPushdown.enabled` is false.
     """
 
+    # The types are texts, because Spark 4.0 has no filters.
     def pushFilters(self, filters: "list[datasource.Filter]") -> "Iterable[datasource.Filter]":  # noqa: N802 - Spark's name
         """Return the filters that Spark must still apply."""
         return [condition for condition in filters if not self._filters.take(condition)]
@@ -208,7 +209,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(  # noqa: N802 - Spark's name
         self, start: JsonOffsets | None = None, limit: ReadLimit | None = None
     ) -> JsonOffsets:
-        """Return the offsets at which the next micro-batch ends. Before Spark 4.2, it has no arguments.
+        """Return the offsets at which the next micro-batch ends. Before 4.2, Spark passes no arguments.
 
         Raises:
             DamagedLogError: the end of a log is damaged, in failfast mode.

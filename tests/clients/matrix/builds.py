@@ -177,19 +177,8 @@ def _build_librdkafka(made: Path) -> None:
         if library.suffix in {".so", ".1", ".dylib"}:
             shutil.copy(library, lib)
     shutil.rmtree(sources)
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--require-hashes", "--no-deps"]
-    options = [
-        "--no-build-isolation",
-        "--use-pep517",
-        "--target",
-        str(made / "python"),
-        "--requirement",
-        str(_CONFLUENT),
-    ]
     found = {"C_INCLUDE_PATH": str(include.parent), "LIBRARY_PATH": str(lib)}
-    failure = toolchains.run([*pip, *options], made, found)
-    if failure:
-        toolchains.missing(failure)
+    toolchains.pip_install(_CONFLUENT, made / "python", found)
 
 
 def rust() -> Sequence[str]:
