@@ -113,27 +113,36 @@ class ZooKeeper:
             NoZooKeeperError: ZooKeeper does not answer.
         """
         deadline = time.monotonic() + _RESOLVE_S
-        while not any([await is_known(address) for address in self._addresses]):
+        while not all(known := [await is_known(address) for address in self._addresses]):
             if time.monotonic() > deadline:
-                self._stay_alone("has no host that can be resolved", checks_id=True)
-                return
+                break
             await asyncio.sleep(PAUSE_S)
+        if not any(known):
+            self._stay_alone("has no host that can be resolved", checks_id=True)
+            return
         if all(map(is_local, self._addresses)) and not any(map(_answers, self._addresses)):
             self._stay_alone("is this container, where no ZooKeeper runs", checks_id=False)
             return
         self._report(f"waits for ZooKeeper at {self._connect}")
         timeout_s = self._config.integer("zookeeper.session.timeout.ms") / 1000
         hosts = self._connect.removesuffix(self._chroot)
-        # All brokers ask the first of several: those of this image do not share their nodes.
-        client: Any = KazooClient(hosts, timeout=timeout_s, randomize_hosts=False)
+        # Servers of this image do not share their nodes, so all brokers must ask the same one of several. It may still
+        # be starting when the others answer.
+        first = format_address(self._addresses[known.index(True)])
+        client: Any = KazooClient(first, timeout=timeout_s, randomize_hosts=False)
         connection_timeout_ms = self._config.optional_integer("zookeeper.connection.timeout.ms")
-        deadline = time.monotonic() + (timeout_s if connection_timeout_ms is None else connection_timeout_ms / 1000)
+        patience_s = timeout_s if connection_timeout_ms is None else connection_timeout_ms / 1000
+        started = time.monotonic()
         self._client = client
         client.start_async()
         while not client.connected:
-            if time.monotonic() > deadline:
+            waited_s = time.monotonic() - started
+            if waited_s > patience_s:
                 raise NoZooKeeperError(f"zookeeper.connect: no ZooKeeper answers at {self._connect}")
+            if waited_s > patience_s / 2:
+                client.set_hosts(hosts)
             await asyncio.sleep(PAUSE_S)
+        client.set_hosts(hosts)
         if self._chroot:
             await asyncio.to_thread(client.ensure_path, self._chroot)
             client.chroot = self._chroot

@@ -262,6 +262,22 @@ async def test_zookeeper_has_one_holder_and_all_brokers(tmp_path: Path, monkeypa
             announcing.cancel()
 
 
+async def test_brokers_wait_for_the_first_of_several_zookeepers(tmp_path: Path) -> None:
+    first, second = free_ports(2)
+    config = BrokerConfig.from_properties({})
+    with ours(second) as (_, other), contextlib.ExitStack() as ends:
+        async with party(NodesFile(str(tmp_path)), 1) as broker:
+            hosts = f"127.0.0.1:{first},127.0.0.1:{second}"
+            place = ZooKeeper(hosts, config, broker.registrar, broker.port, broker.reports.append)
+            ends.callback(place.close)
+            finding = asyncio.ensure_future(broker.find(place))
+            await until(lambda: broker.reports == [f"waits for ZooKeeper at {hosts}"])
+            _, server = ends.enter_context(ours(first))
+            assert await finding is None
+            assert "/controller" in server.tree.nodes
+            assert "/controller" not in other.tree.nodes
+
+
 async def test_users_that_were_written_to_zookeeper_can_log_in(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
