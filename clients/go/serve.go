@@ -3,7 +3,6 @@ package minibroker
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -164,7 +163,7 @@ func (b *Broker) waitUntilReady(ctx context.Context, stdout io.ReadCloser, token
 	case line, isReady := <-lines:
 		if !isReady {
 			<-b.ended
-			return fmt.Errorf("it has ended before it was ready: %w", b.reason())
+			return fmt.Errorf("it has ended before it was ready: %s", b.command.ProcessState)
 		}
 		words := map[string]string{}
 		for _, word := range strings.Fields(line) {
@@ -181,13 +180,6 @@ func (b *Broker) waitUntilReady(ctx context.Context, stdout io.ReadCloser, token
 	case <-ctx.Done():
 		return fmt.Errorf("it has not become ready: %w", ctx.Err())
 	}
-}
-
-func (b *Broker) reason() error {
-	if b.status == nil {
-		return errors.New("exit status 0")
-	}
-	return b.status
 }
 
 // Stop ends the broker and deletes its data unless it has a --data-dir. It can be called more than once. It returns an

@@ -4,6 +4,7 @@ Java's admin client plays kafka-ui, Kafdrop and AKHQ. franz-go plays Redpanda Co
 """
 
 import json
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -12,8 +13,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.clients import go_programs
-from tests.clients.java_programs import VERSIONS
-from tests.clients.test_java import answers, noted_for
+from tests.clients.java_programs import VERSIONS, client_command
+from tests.clients.test_java import noted_for
 from tests.docker.boxes import Container
 from tests.docker.test_redpanda import STARTED, asked
 from tests.patience import PATIENCE_S
@@ -63,20 +64,28 @@ def start(boxes: Boxes, environment: Mapping[str, str], *command: str, line: str
     return box
 
 
+@pytest.fixture
+def java_client() -> Sequence[str]:
+    """Return the command of Java's client, which is built outside of the engine's network. That may lead nowhere."""
+    return client_command("Consoles", VERSIONS[0])
+
+
 @pytest.mark.parametrize(
     "environment", one_in(3, [_KAFKA_UI, _KAFDROP, _AKHQ]), ids=lambda environment: next(iter(environment))
 )
 @pytest.mark.usefixtures("fixed_ports")
-def test_consoles_in_java_are_answered_as_by_kafka(boxes: Boxes, environment: Mapping[str, str]) -> None:
+def test_consoles_in_java_are_answered_as_by_kafka(
+    java_client: Sequence[str], boxes: Boxes, environment: Mapping[str, str]
+) -> None:
     start(boxes, {**environment, "MINIBROKER_EMULATE": "3.9"})
     noted = noted_for("Consoles", VERSIONS[0]).read_text(encoding="utf-8").splitlines()
-    found = answers("localhost:9092", "Consoles", VERSIONS[0]).splitlines()
+    found = run_to_success([*java_client, "localhost:9092", f"run-{uuid.uuid4().hex[:12]}-"]).stdout.splitlines()
     assert [json.loads(line) for line in found] == [json.loads(line) for line in noted]
 
 
 @pytest.fixture
 def console() -> Sequence[str]:
-    """The command of a client like the console. It is built outside of the engine's network, which may lead nowhere."""
+    """Return the command of a client like the console, built as that of `java_client`."""
     return go_programs.command("console")
 
 
