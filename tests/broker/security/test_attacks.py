@@ -114,14 +114,17 @@ def request(key: int, version: int = 0, body: bytes = b"") -> bytes:
     return framed(struct.pack(">hhih", key, version, 1, -1) + body)
 
 
-@attack("a request of any API but ApiVersions and SaslHandshake before logging in", "not read; the connection closes")
+@attack(
+    "a request of any API except ApiVersions and SaslHandshake before a login",
+    "the broker does not read it, and closes the connection",
+)
 def every_api(target: Target) -> None:
     for route in ROUTES:
         if route.key not in ALLOWED_FIRST:
             target.closes(request(route.key, route.last))
 
 
-@attack("the same after ApiVersions, or between SaslHandshake and its token", "the connection closes")
+@attack("such a request after ApiVersions, or between SaslHandshake and its token", "the connection closes")
 def between(target: Target) -> None:
     name = struct.pack(">h", 5) + b"PLAIN"
     with target.client() as client:
@@ -139,7 +142,10 @@ def between(target: Target) -> None:
         assert client.is_closed()
 
 
-@attack("ApiVersions that is refused, again and again", "answered twice; the third one closes the connection")
+@attack(
+    "ApiVersions requests that are refused, one after another",
+    "two are answered; the third one closes the connection",
+)
 def refused_versions(target: Target) -> None:
     invalid = b"\x02?\x02?\x00"  # No software has this name.
     for asked in (request(ApiKey.API_VERSIONS, 99), request(ApiKey.API_VERSIONS, 3, b"\x00" + invalid)):
@@ -153,7 +159,7 @@ def refused_versions(target: Target) -> None:
             assert answers == 2
 
 
-@attack("half a megabyte of tagged fields before logging in", "not read beyond the 127th; the connection closes")
+@attack("half a megabyte of tagged fields before a login", "the broker reads 127 fields, and closes the connection")
 def tagged_fields(target: Target) -> None:
     count = bytearray()
     write_uvarint(count, 250_000)
@@ -162,7 +168,7 @@ def tagged_fields(target: Target) -> None:
     target.closes(request(ApiKey.API_VERSIONS, 3, b"\x00\x02a\x02b" + tags))
 
 
-@attack("SaslAuthenticate without SaslHandshake, or a bare GSSAPI token", "the connection closes")
+@attack("SaslAuthenticate without SaslHandshake, or a raw GSSAPI token", "the connection closes")
 def tokens_out_of_turn(target: Target) -> None:
     token = b"\0alice\0secret"
     target.closes(request(ApiKey.SASL_AUTHENTICATE, 0, framed(token)))
@@ -171,7 +177,8 @@ def tokens_out_of_turn(target: Target) -> None:
 
 @attack(
     "a wrong password, or a user that does not exist",
-    "SASL_AUTHENTICATION_FAILED in the same words (SCRAM: of the latter a message earlier, as in Kafka); it closes",
+    "SASL_AUTHENTICATION_FAILED with the same text for both (SCRAM: one message earlier for an unknown user, as in "
+    "Kafka), and the connection closes",
 )
 def wrong_passwords(target: Target) -> None:
     messages: set[str | None] = set()
@@ -195,7 +202,7 @@ def wrong_passwords(target: Target) -> None:
     assert len(words) == 1
 
 
-@attack("a second guess on the same connection", "never read: the first one closes it")
+@attack("a second password on the same connection", "never read, because the first one closes the connection")
 def second_guess(target: Target) -> None:
     token = b"\0alice\0secret"
     with target.client() as client:
@@ -206,7 +213,10 @@ def second_guess(target: Target) -> None:
         assert client.is_closed()
 
 
-@attack("the messages of an overheard SCRAM login", "SASL_AUTHENTICATION_FAILED: nonces are new")
+@attack(
+    "a replay of the messages of an intercepted SCRAM login",
+    "SASL_AUTHENTICATION_FAILED, because each login has a new nonce",
+)
 def replay(target: Target) -> None:
     user = ScramClient("SCRAM-SHA-512", "alice", "secret")
     with target.client() as client:
@@ -221,7 +231,7 @@ def replay(target: Target) -> None:
         assert client.is_closed()
 
 
-@attack("a token that has ended, or says so of itself in a form that is none", '`{"status":"invalid_token"}`')
+@attack("an expired token, or a malformed one", '`{"status":"invalid_token"}`')
 def bad_tokens(target: Target) -> None:
     def part(value: object) -> str:
         return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
@@ -241,7 +251,7 @@ def bad_tokens(target: Target) -> None:
             assert client.is_closed()
 
 
-@attack("a mechanism that is not enabled, GSSAPI among them", "UNSUPPORTED_SASL_MECHANISM, and the connection closes")
+@attack("a mechanism that is not enabled, such as GSSAPI", "UNSUPPORTED_SASL_MECHANISM, and the connection closes")
 def other_mechanisms(target: Target) -> None:
     for mechanism in ("GSSAPI", "SCRAM-SHA-1", "ANONYMOUS", "EXTERNAL", ""):
         with target.client() as client:
@@ -249,7 +259,10 @@ def other_mechanisms(target: Target) -> None:
             assert client.is_closed()
 
 
-@attack("SCRAM's message with channel binding, or another authorization id than the name", "SASL_AUTHENTICATION_FAILED")
+@attack(
+    "a SCRAM message with channel binding, or with an authorization id that is not the user name",
+    "SASL_AUTHENTICATION_FAILED",
+)
 def scram_headers(target: Target) -> None:
     for message in (b"p=tls-unique,,n=alice,r=x", b"y,,n=alice,r=x", b"n,a=bob,n=alice,r=x"):
         with target.client() as client:
@@ -258,7 +271,7 @@ def scram_headers(target: Target) -> None:
             assert client.is_closed()
 
 
-@attack("TLS below 1.2, or no cipher suite in common", "the handshake fails with an alert")
+@attack("TLS below 1.2, or no common cipher suite", "the handshake fails with an alert")
 def old_tls(target: Target) -> None:
     weak = ssl.create_default_context(cafile=target.certificates.ca)
     weak.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -274,7 +287,7 @@ def old_tls(target: Target) -> None:
                 TlsClient(target.address(listener), context)
 
 
-@attack("plain text on a port for TLS", "the connection closes, and advice is logged")
+@attack("plaintext on a TLS port", "the connection closes, and advice is logged")
 def plain_on_tls(target: Target) -> None:
     for listener in ("SSL", "SASL_SSL"):
         with SocketClient(target.address(listener)) as client:
@@ -282,7 +295,7 @@ def plain_on_tls(target: Target) -> None:
             assert closes(client)
 
 
-@attack("TLS on a port for plain text", "the connection closes, and advice is logged")
+@attack("TLS on a plaintext port", "the connection closes, and advice is logged")
 def tls_on_plain(target: Target) -> None:
     for listener in ("PLAINTEXT", "SASL_PLAINTEXT"):
         with pytest.raises((ssl.SSLError, ConnectionError)):
@@ -290,8 +303,8 @@ def tls_on_plain(target: Target) -> None:
 
 
 @attack(
-    "a request of more than `sasl.server.max.receive.size` (524288) bytes before logging in, or of a negative size",
-    "closed as soon as its length is there",
+    "a request above `sasl.server.max.receive.size` (524288 bytes), or of a negative size, before a login",
+    "the connection closes as soon as the length has arrived",
 )
 def oversized(target: Target) -> None:
     for size in (524_289, 2**31 - 1, -1, -(2**31)):
@@ -304,8 +317,8 @@ def oversized(target: Target) -> None:
 
 
 @attack(
-    "a hundred connections that announce requests of 512 KiB, send a few bytes of them and stop",
-    "no memory beyond twice what was sent; all are closed after a minute",
+    "a hundred connections that announce a request of 512 KiB, send a few bytes of it and stop",
+    "they take at most twice the memory of the bytes sent; all are closed after a minute",
 )
 def unfinished_requests(target: Target) -> None:
     clients = [target.client() for _ in range(100)]
@@ -323,8 +336,8 @@ def unfinished_requests(target: Target) -> None:
 
 
 @attack(
-    "a hundred connections for TLS that say nothing, or only begin to say hello",
-    "nothing is made for TLS: a few kilobytes each; closed after 30 seconds",
+    "a hundred TLS connections that send nothing, or only the beginning of a client hello",
+    "each takes only a few kilobytes, without a TLS state; closed after 30 seconds",
 )
 def silent_handshakes(target: Target) -> None:
     made: list[SSLProtocol] = []
@@ -338,7 +351,7 @@ def silent_handshakes(target: Target) -> None:
     assert made == []
 
 
-@attack("more connections of an address than `max.connections.per.ip`", "closed at once, before a handshake")
+@attack("more connections from one address than `max.connections.per.ip`", "closed immediately, before a handshake")
 def too_many_connections(target: Target) -> None:
     with ExitStack() as held:
         target.broker.configure({"max.connections.per.ip": 3})
@@ -347,7 +360,7 @@ def too_many_connections(target: Target) -> None:
         target.broker.configure({"max.connections.per.ip": None})
 
 
-@attack("TLS handshakes that are begun and not ended", "closed after 30 seconds, or when the broker stops")
+@attack("TLS handshakes that are not completed", "closed after 30 seconds, or when the broker stops")
 def unfinished_handshakes(target: Target) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tls_server, "HANDSHAKE_SECONDS", 0.05)
@@ -357,7 +370,10 @@ def unfinished_handshakes(target: Target) -> None:
                 assert closes(client)
 
 
-@attack("another user, or another mechanism, when a session is renewed", "the renewal fails, and the connection closes")
+@attack(
+    "reauthentication as another user or with another mechanism",
+    "the reauthentication fails, and the connection closes",
+)
 def other_user(target: Target) -> None:
     with target.client() as client:
         log_in(client)
@@ -370,7 +386,7 @@ def other_user(target: Target) -> None:
         assert client.is_closed()
 
 
-@attack("requests of a session that is over", "the connection closes before the first of them is served")
+@attack("requests after the end of a session", "the connection closes before the first request is served")
 def late_requests(target: Target) -> None:
     with target.client() as client:
         log_in(client)
@@ -380,7 +396,7 @@ def late_requests(target: Target) -> None:
 
 
 @attack(
-    "a delegation token over plain text, or from a client that has come with one",
+    "a request for a delegation token over plaintext, or by a client that logged in with a token",
     "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED",
 )
 def tokens_from_tokens(target: Target) -> None:
