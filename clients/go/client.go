@@ -42,7 +42,7 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("minibroker: %s %s: %s (%d %s)", e.Method, e.Path, e.Message, e.Status, e.Code)
+	return fmt.Sprintf("minibroker: %s %s: %d %s: %s", e.Method, e.Path, e.Status, e.Code, e.Message)
 }
 
 // IsTimeout reports whether an error is a wait that timed out.

@@ -320,9 +320,9 @@ func TestErrorsNameTheirCause(t *testing.T) {
 	ctx := begin(t)
 	_, err := broker.DescribeTopic(ctx, "gvien")
 	message := "there is no topic 'gvien'; topics: given; did you mean given?"
-	same(t, err.Error(), "minibroker: GET /topics/gvien: "+message+" (404 not_found)")
+	same(t, err.Error(), "minibroker: GET /topics/gvien: 404 not_found: "+message)
 	_, err = New(broker.URL(), "wrong").ListBrokers(ctx)
-	same(t, strings.Contains(err.Error(), "the token is wrong (401 unauthorized)"), true)
+	same(t, strings.Contains(err.Error(), "401 unauthorized: the token is wrong"), true)
 	_, err = New("http://127.0.0.1:1", "").ListBrokers(ctx)
 	same(t, strings.HasPrefix(err.Error(), "minibroker: no answer of the control plane at http://127.0.0.1:1: "), true)
 	ctx, cancel := context.WithCancel(ctx)

@@ -14,7 +14,7 @@ class ControlError extends Error {
     }
     const code = typeof answer?.error === "string" ? answer.error : "foreign";
     const reason = code === "foreign" ? `not an answer of a control plane: ${content.slice(0, 200)}` : answer.message;
-    super(`minibroker: ${method} ${path}: ${reason} (${status} ${code})`);
+    super(`minibroker: ${method} ${path}: ${status} ${code}: ${reason}`);
     this.name = "ControlError";
     // Test runners show the code of the first frame, which should be the user's.
     const isYours = (line) => !line.includes(__filename) && !line.includes("(node:internal/process/");

@@ -60,7 +60,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(p) => {
-                write!(f, "minibroker: {} {}: {} ({} {})", p.method, p.path, p.message, p.status, p.code)
+                write!(f, "minibroker: {} {}: {} {}: {}", p.method, p.path, p.status, p.code, p.message)
             }
             Self::Failed(text) => write!(f, "minibroker: {text}"),
         }

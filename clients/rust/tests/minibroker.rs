@@ -393,10 +393,10 @@ fn faults_and_journal() {
 fn errors_name_their_cause() {
     let broker = begin();
     let message = "there is no topic 'gvien'; topics: given; did you mean given?";
-    let expected = format!("minibroker: GET /topics/gvien: {message} (404 not_found)");
+    let expected = format!("minibroker: GET /topics/gvien: 404 not_found: {message}");
     assert_eq!(broker.describe_topic("gvien").unwrap_err().to_string(), expected);
     let stranger = Client::new(broker.url(), Some("wrong")).list_brokers().unwrap_err();
-    assert!(stranger.to_string().contains("the token is wrong (401 unauthorized)"));
+    assert!(stranger.to_string().contains("401 unauthorized: the token is wrong"));
     let refused = Client::new("http://127.0.0.1:1", None).list_brokers().unwrap_err();
     assert!(refused.to_string().starts_with("minibroker: no answer of the control plane at http://127.0.0.1:1: "));
 }

@@ -9,7 +9,7 @@ public final class ControlException extends RuntimeException {
     private final transient Object answer;
 
     ControlException(String request, int status, String code, String reason, Object answer) {
-        super("minibroker: " + request + ": " + reason + " (" + status + " " + code + ")");
+        super("minibroker: " + request + ": " + status + " " + code + ": " + reason);
         this.status = status;
         this.code = code;
         this.answer = answer;

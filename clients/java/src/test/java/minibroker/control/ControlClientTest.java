@@ -293,7 +293,7 @@ class ControlClientTest {
     void errorsNameTheirCause() {
         ControlException error = assertThrows(ControlException.class, () -> control.describeTopic("gvien"));
         String message = "there is no topic 'gvien'; topics: given; did you mean given?";
-        assertEquals("minibroker: GET /topics/gvien: " + message + " (404 not_found)", error.getMessage());
+        assertEquals("minibroker: GET /topics/gvien: 404 not_found: " + message, error.getMessage());
         assertRefused("unauthorized", () -> new ControlClient(control.url(), "wrong").listBrokers());
         ControlClient nowhere = new ControlClient("http://127.0.0.1:1/");
         assertTrue(assertThrows(UncheckedIOException.class, nowhere::about).getMessage()
