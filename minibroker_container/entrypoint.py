@@ -27,7 +27,7 @@ spaces. CLUSTER_ID is the cluster id for a new data directory, in the format of 
 KAFKA_KRAFT_CLUSTER_ID). A data directory with another cluster id is refused.
 
 With the variables of a schema registry's image, the container is one; see `minibroker_container.schema_registry`. With
-those of ZooKeeper's images alone, it is a ZooKeeper.
+those of ZooKeeper's images alone, it is a ZooKeeper. Without any variables it is a broker and a ZooKeeper.
 
 Container arguments that begin with a dash are further options of `minibroker serve`. Other arguments are a
 command to run instead. Passwords and login configurations are not passed as arguments, because every user of
@@ -345,6 +345,9 @@ def container_command(
     if checks_files and not translated.get("MINIBROKER_LISTEN"):
         _check_stores(translated, configs)
     options, secrets = serve_options(translated, places)
+    if not (arguments or configs or any(environment[name] for name in environment if name.startswith("MINIBROKER_"))):
+        # The images of ZooKeeper need no variable either.
+        options += ["--zookeeper", "0.0.0.0:2181"]
     return ["minibroker", "serve", *options, *(pass_on(secrets) if secrets else ()), *arguments]
 
 

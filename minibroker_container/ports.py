@@ -1,4 +1,4 @@
-"""Ports of a container besides the broker's listeners, which accept connections and send nothing.
+"""Ports of a container besides the broker's listeners. They accept connections and send nothing, or are a ZooKeeper.
 
 Health checks and Spring Boot's readiness check treat a port as ready if it accepts a connection and keeps it open. The
 ports of a controller and of JMX, which Kafka has besides its broker, therefore accept connections. On a controller's
@@ -14,11 +14,16 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Final
 
 from minibroker.cli.kafka_lines import write_controller_lines
+from minibroker.clock import SystemClock
 from minibroker.config.addresses import parse_address
 from minibroker.config.event_loops import make_stop_event
 from minibroker.server.remote.holder import LinkPort, ServeLink
 from minibroker_container import health
 from minibroker_container.meeting import Registrar
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker_tools.zookeeper_server import ZooKeeperServer
 
 _logger: Final = logging.getLogger("minibroker")
 
@@ -47,6 +52,31 @@ async def open_ports(addresses: Sequence[str], serve: ServeLink | None = None) -
     finally:
         for port in opened:
             await port.close()
+
+
+@contextlib.asynccontextmanager
+async def open_zookeeper(address: str) -> AsyncGenerator[None]:
+    """Run a small ZooKeeper, which is loaded with its first client. A port that cannot be opened is logged and skipped.
+
+    Raises:
+        ValueError: The address is not HOST:PORT.
+    """
+    host, port = parse_address(address, "--zookeeper")
+    started: list[ZooKeeperServer] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not started:
+            started.append(ZooKeeperServer(SystemClock(asyncio.get_running_loop())))
+        await started[0].serve(reader, writer)
+
+    with contextlib.ExitStack() as opened:
+        try:
+            opened.callback((await asyncio.start_server(serve, host, port)).close)
+        except OSError as error:
+            _logger.warning("--zookeeper %s cannot be opened: %s", address, os.strerror(error.errno or 0))
+        yield
+    for zookeeper in started:
+        zookeeper.close()
 
 
 def hold_ports(node: str, addresses: Sequence[str]) -> None:

@@ -64,6 +64,7 @@ def _add_addresses(option: _AddArgument) -> None:
         metavar="HOST:PORT",
         help="accept connections at this address and send nothing, like a controller or JMX port (repeatable)",
     )
+    option("--zookeeper", metavar="HOST:PORT", help="run a small ZooKeeper at this address, too")
     option(
         "--meet",
         **_REPEATABLE,

@@ -82,7 +82,10 @@ def test_an_empty_environment_serves_the_machine_that_publishes_the_port() -> No
         *("--listen", "0.0.0.0:9092"),
         *("--advertise", "localhost:9092"),
         *("--data-dir", "/var/lib/minibroker"),
+        *("--zookeeper", "0.0.0.0:2181"),  # Compose files name the images of ZooKeeper without variables, too.
     ]
+    for environment in ({"KAFKA_NODE_ID": "1"}, {"MINIBROKER_TOPICS": "orders"}):
+        assert "--zookeeper" not in printed_command(environment)
 
 
 def test_the_environment_of_a_single_node_compose_file_is_understood() -> None:
