@@ -23,7 +23,7 @@ from minibroker_container.meeting import Registrar
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
-    from minibroker_tools.zookeeper_server import ZooKeeperServer
+    from minibroker_tools import zookeeper_server
 
 _logger: Final = logging.getLogger("minibroker")
 
@@ -62,11 +62,11 @@ async def open_zookeeper(address: str) -> AsyncGenerator[None]:
         ValueError: The address is not HOST:PORT.
     """
     host, port = parse_address(address, "--zookeeper")
-    started: list[ZooKeeperServer] = []
+    started: list[zookeeper_server.ZooKeeperServer] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if not started:
-            started.append(ZooKeeperServer(SystemClock(asyncio.get_running_loop())))
+            started.append(zookeeper_server.ZooKeeperServer(SystemClock(asyncio.get_running_loop())))
         await started[0].serve(reader, writer)
 
     with contextlib.ExitStack() as opened:
