@@ -180,7 +180,7 @@ GROUPS: Final = (
     ),
     Goal(
         "interrupted",
-        "See a heartbeat get REBALANCE_IN_PROGRESS.",
+        "See a Heartbeat request answered with REBALANCE_IN_PROGRESS.",
         "Let the first consumer run for a while before the second one joins. Its next heartbeat gets the error.",
         _check_interrupted,
     ),
@@ -256,13 +256,14 @@ OFFSETS: Final = (
     ),
     Goal(
         "resumed",
-        "Start another consumer of the group, which continues after them.",
+        "Start another consumer of the group, which continues after these records.",
         "Close the first consumer. The second one requests the committed offset with OffsetFetch.",
         _check_resumed,
     ),
     Goal(
         "repeated",
-        "Read records, end without a commit, and start again: the same records come a second time.",
+        "Read records, stop the consumer without a commit, and start it again: "
+        "it reads the same records a second time.",
         "Set `enable.auto.commit` to false, since most consumers commit when they close. "
         "Read, close the consumer, and start another one.",
         _check_repeated,
@@ -327,7 +328,7 @@ FAILURE: Final = (
     ),
     Goal(
         "went-on",
-        "Get records of two leader epochs into one log.",
+        "Write records in two leader epochs, so that one log has both.",
         "Let the same producer write again. It finds the new leader by itself.",
         _check_went_on,
     ),

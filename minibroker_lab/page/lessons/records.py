@@ -73,13 +73,14 @@ def _check_inside(evidence: Evidence) -> Finding:
 FINDING: Final = (
     Goal(
         "segments",
-        "Fill `orders` until it has three segments. 300 records of 100 bytes are enough if you flush every ten.",
+        "Fill `orders` until it has three segments. "
+        "300 records of 100 bytes are enough if you flush after every ten records.",
         "If the log stays empty, look for RECORD_LIST_TOO_LARGE among the requests: a batch is larger than a segment.",
         _check_segments,
     ),
     Goal(
         "by-time",
-        "Find the first record at or after a time (ListOffsets).",
+        "Find the first record at or after a given time (ListOffsets).",
         "Most clients call this `offsets_for_times` or similar. The time is in milliseconds since 1970.",
         _check_by_time,
     ),
@@ -183,13 +184,14 @@ IDEMPOTENCE: Final = (
     ),
     Goal(
         "once",
-        "Lose the response of one Produce, so that the client sends the batch again. The log must have it once.",
+        "Lose the response to one Produce request, so that the client sends the batch again. "
+        "The log must have the batch once.",
         "Install a fault that closes the connection after the broker has written the batch: see the text.",
         _check_kept_once,
     ),
     Goal(
         "twice",
-        "Do the same without idempotence. The log has the batch twice.",
+        "Do the same without idempotence. The log must have the batch twice.",
         "Set `enable.idempotence` to false, and install the fault again.",
         _check_kept_twice,
     ),
@@ -259,14 +261,14 @@ TRANSACTIONS: Final = (
     ),
     Goal(
         "skipped",
-        "Write and flush in a transaction, abort it, and read `orders` with a consumer that skips its records.",
+        "Write and flush in a transaction, abort it, and read `orders` with a consumer that skips the aborted records.",
         "Set `isolation.level` to `read_committed` in the consumer. Flush before you abort, or the client drops "
         "the records that it has not sent.",
         _check_skipped,
     ),
     Goal(
         "fenced",
-        "Start a second producer with the same transactional id, and continue with the first one.",
+        "Start a second producer with the same transactional id, and then use the first producer again.",
         "The second init_transactions raises the epoch. The next call of the first producer fails.",
         _check_fenced,
     ),

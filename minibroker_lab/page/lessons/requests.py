@@ -126,7 +126,7 @@ PRODUCING: Final = (
     ),
     Goal(
         "compressed",
-        "Write such a batch compressed.",
+        "Write a compressed batch of at least ten records.",
         "Set `compression.type` to `zstd`, and give the records similar values.",
         _check_compressed,
     ),
@@ -215,7 +215,7 @@ FETCHING: Final = (
     ),
     Goal(
         "woken",
-        "Wake a waiting Fetch with a new record.",
+        "Write a new record, so that a waiting Fetch is answered.",
         "Set `fetch.wait.max.ms` to 5000, keep polling, and write a record from another terminal.",
         _check_woken,
     ),

@@ -123,7 +123,7 @@ SCHEMAS: Final = (
     ),
     Goal(
         "broken",
-        "Have a version that cannot read the values that you have written.",
+        "Register a version that cannot read the values that you have written.",
         "Set the level to NONE, and register a schema that lacks the default, or in which `id` is a `string`.",
         _check_broken,
     ),
