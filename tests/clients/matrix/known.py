@@ -6,7 +6,7 @@ KNOWN: Final[dict[tuple[str, str], str]] = {}
 """By driver and check: what passes on Kafka and not here yet."""
 
 NOT_OURS: Final[dict[tuple[str, str], str]] = {
-    ("kafka-python-2.2", "acks-0"): "It reports success, and none of the records arrives.",
+    ("kafka-python-2.2", "acks-0"): "It reports success, but none of the records arrives.",
     ("franz-go-1.6", "delete-records"): "Its kadm 1.0.0 leaves the partitions out of the request.",
 }
 """By driver and check: what fails on both releases of Kafka, for a reason that lies in the client."""

@@ -96,11 +96,11 @@ def _tally(ours: Record, names: list[str], clients: int) -> str:
         if not passing and passes_on_kafka(name, check)
     ]
     rest = (
-        f"{len(missing)} of those that pass on Kafka do not pass here"
+        f"{len(missing)} checks that pass on Kafka fail here"
         if missing
-        else "none that passes on Kafka fails here"
+        else "No check that passes on Kafka fails here"
     )
-    return f"{clients} clients and {len(names) - clients} programs that move data pass {passed} checks; {rest}."
+    return f"{clients} clients and {len(names) - clients} programs that move data pass {passed} checks. {rest}."
 
 
 def _cell(checks: dict[str, bool], name: str, feature: str) -> str:
@@ -116,19 +116,21 @@ _HEAD: Final = """\
 
 <!-- Made by `python -m tests.clients.matrix --record`. -->
 
-This page is for looking up: find your client and the feature that you need.
+Use this page to look up your client and the feature that you need.
 
-Real clients of each family have run the same checks on minibroker,
-Apache Kafka 3.9.1 and 4.4.0, among them versions from 2018 on. What passes on one of the two has to pass here.
-To look into a check, read its few lines in your client's language below `tests/clients/matrix`; `make torture` runs it.
+Real clients of each family, including versions from 2018 on, have run the same checks on minibroker, and on
+Apache Kafka 3.9.1 and 4.4.0. A check that passes on one of the two Kafkas has to pass on minibroker.
+To see what a check does, read its few lines of code in your client's language in `tests/clients/matrix`; `make torture`
+runs it.
 """
 
 _LEGEND: Final = """\
-✓ passes, here and on one Kafka or both; ✗ passes on Kafka and fails here; · fails here as it does on Kafka;
-empty: the client does not have the feature. The numbers are those of the clients above."""
+✓ means that the check passes on minibroker and on at least one Kafka. ✗ means that it passes on Kafka, but fails on
+minibroker. · means that it fails on both. An empty cell means that the client does not have the feature. The numbers of
+the columns are those of the clients above."""
 
 _FRAMEWORKS: Final = """\
-Kafka Connect, MirrorMaker 2 and Flink, each with checks of its own, run one after another. They have a JVM or several
-to themselves, and up to two minutes for a check; `make torture` runs Connect's checks, and the recorded run the
-rest. MirrorMaker runs between the broker, a second minibroker and a Kafka 3.9.1. What Spark's connector and ours do
-beyond the table is tested in `tests/pipeline`."""
+Kafka Connect, MirrorMaker 2 and Flink have their own checks, which run one after another. Each program has one or
+several JVMs, and up to two minutes for a check. `make torture` runs Connect's checks; those of the other programs run
+only when results are recorded. MirrorMaker runs between the broker, a second minibroker and a Kafka 3.9.1. The tests in
+`tests/pipeline` check what Spark's connector and minibroker's own can do beyond the table."""

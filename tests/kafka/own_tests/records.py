@@ -93,10 +93,10 @@ def sections() -> list[str]:
 
 
 _HEAD: Final = """\
-The test jars of Apache Kafka, as they were released, run against minibroker with `--emulate`. `KafkaClusterTestKit` and
-`KRaftQuorumImplementation`, with which these tests start brokers, are replaced by classes that start minibroker. A test
-that asks for a Java object of Kafka's broker, for KRaft's controllers or for the metrics of a broker in its own JVM
-cannot apply to another broker: `tests/kafka/own_tests/not-applicable.txt` lists those methods with the reasons. A test
-with parameters counts once for each of their values. `known-failures.txt` beside it explains the other failures; one
-that neither list has fails the run. The tables have the classes whose results are recorded.
-`make torture ARGS=own-tests` runs them."""
+The released test jars of Apache Kafka run against minibroker with `--emulate`. These tests start brokers with
+`KafkaClusterTestKit` and `KRaftQuorumImplementation`, which are replaced by classes that start minibroker. Some tests
+use a Java object of Kafka's broker, KRaft's controllers, or the metrics of a broker in their own JVM. They cannot apply
+to another broker: `tests/kafka/own_tests/not-applicable.txt` lists these methods with the reasons.
+`known-failures.txt` in the same folder explains the other failures. A failure that is on neither list fails the run. A
+test with parameters counts once for each of their values. The tables have the classes whose results are recorded.
+`make torture ARGS=own-tests` runs the tests."""
