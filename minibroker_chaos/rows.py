@@ -246,7 +246,7 @@ ROWS: Final[tuple[Row, ...]] = (
         name="answer-lost",
         ids="P1, N2",
         text="The connection closes after the records were appended and before the answer arrives.",
-        mechanism="SocketServer.Processor.processDisconnected frees the channel only: nothing is rolled back",
+        mechanism="SocketServer.Processor.processDisconnected only frees the channel, and rolls nothing back",
         kept="An idempotent retry gets the old offset.",
         profiles=_sets(DEFAULT, NETWORK, FAILOVERS),
         apis=frozenset({"Produce"}),
@@ -268,7 +268,7 @@ ROWS: Final[tuple[Row, ...]] = (
         name="request-late",
         ids="P3",
         text="The connection closes, and the records are appended later, perhaps after the client's retry.",
-        mechanism="KafkaRequestHandler applies what is in the queue, also when the connection has died",
+        mechanism="KafkaRequestHandler applies queued requests even if their connection has died",
         kept="Requests of one connection stay in order. Batches of an idempotent producer cannot pass each other.",
         profiles=_sets(DEFAULT, NETWORK),
         apis=frozenset({"Produce"}),
@@ -292,8 +292,8 @@ ROWS: Final[tuple[Row, ...]] = (
         name="not-leader-after-append",
         ids="P5",
         text="NOT_LEADER_OR_FOLLOWER, although the records are in the log.",
-        mechanism="Partition.checkEnoughReplicasReachOffset, when the leadership goes while a request waits",
-        kept="The records are there once.",
+        mechanism="Partition.checkEnoughReplicasReachOffset, if the leadership moves while a request waits",
+        kept="The records are in the log once.",
         profiles=_sets(DEFAULT, FAILOVERS),
         apis=frozenset({"Produce"}),
         act=_refuse("NOT_LEADER_OR_FOLLOWER", _has_acks_all, applied=True),
@@ -318,7 +318,7 @@ ROWS: Final[tuple[Row, ...]] = (
         ids="P7",
         text="NOT_ENOUGH_REPLICAS_AFTER_APPEND, although the records are in the log and visible.",
         mechanism="Partition.checkEnoughReplicasReachOffset, when the ISR shrinks before the answer",
-        kept="The records are not lost by this alone.",
+        kept="This error alone does not lose the records.",
         profiles=_sets(DEFAULT, FAILOVERS),
         apis=frozenset({"Produce"}),
         act=_refuse("NOT_ENOUGH_REPLICAS_AFTER_APPEND", _has_acks_all, applied=True),
@@ -330,7 +330,7 @@ ROWS: Final[tuple[Row, ...]] = (
         name="append-timed-out",
         ids="P8",
         text="REQUEST_TIMED_OUT, although the records are in the log.",
-        mechanism="DelayedProduce sets the error when it begins to wait, and its expiry removes nothing",
+        mechanism="DelayedProduce sets the error when it begins to wait, and its expiry removes no records",
         kept="The records stay.",
         profiles=_sets(DEFAULT, FAILOVERS),
         apis=frozenset({"Produce"}),
@@ -377,7 +377,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         name="high-watermark-behind",
         ids="P8, F6",
-        text="The high watermark stands still: new records are not visible yet, and acks=all waits for its answer.",
+        text="The high watermark stands still: new records are not visible yet, and requests with acks=all wait.",
         mechanism="Partition.maybeIncrementLeaderHW, until the followers in the ISR have fetched (DelayedProduce)",
         kept="The records become visible in order.",
         profiles=_sets(DEFAULT, FAILOVERS),
@@ -390,9 +390,11 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         name="replicas-out-of-sync",
         ids="P6",
-        text="Only the leader is in the ISR: NOT_ENOUGH_REPLICAS for acks=all; acks=1 is accepted and not visible yet.",
+        text=(
+            "Only the leader is in the ISR. acks=all gets NOT_ENOUGH_REPLICAS. Records with acks=1 are not visible yet."
+        ),
         mechanism="Partition.maybeShrinkIsr; below min.insync.replicas the high watermark stands still (KAFKA-15583)",
-        kept="Nothing that was refused is appended.",
+        kept="Refused records are not appended.",
         profiles=_sets(DEFAULT, FAILOVERS),
         apis=frozenset({"Produce"}),
         act=_hold(lambda at: moves.LaggingReplicas.of(at.services, at.target, out_of_sync=True)),
@@ -405,9 +407,15 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         name="unreplicated-records-lost",
         ids="P5, P11, F7",
-        text="The leader fails, and records with acks=0 or 1 vanish. OFFSET_NOT_AVAILABLE for the end at first.",
+        text=(
+            "The leader fails, and records with acks=0 or 1 vanish. "
+            "At first, ListOffsets gets OFFSET_NOT_AVAILABLE for the end."
+        ),
         mechanism="The new leader's log is shorter (KIP-101, KIP-279). It learns the high watermark later (KIP-207)",
-        kept="Everything below the high watermark: what was confirmed with acks=all, and what was read.",
+        kept=(
+            "Everything below the high watermark: "
+            "records that were confirmed with acks=all, and records that were read."
+        ),
         profiles=_sets(DEFAULT, FAILOVERS),
         apis=frozenset({"Produce"}),
         act=_hold(_LostTail.of),
@@ -419,9 +427,9 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         name="producer-forgotten",
         ids="P10",
-        text="A producer is unknown after a day by the timestamps of its records, so a retry is appended again.",
+        text="The broker forgets a producer after a day (by its records' timestamps), so it appends a retry again.",
         mechanism="ProducerStateManager.isProducerExpired (KIP-360, KIP-854)",
-        kept="Producers with an open transaction are known.",
+        kept="Producers with an open transaction are not forgotten.",
         profiles=_sets(DEFAULT, FAILOVERS),
         apis=frozenset({"Produce"}),
         act=_forget_producer,
@@ -430,8 +438,10 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         name="leader-moved",
         ids="P4, P5, F8, M7, S2",
-        text="Another replica becomes the leader, in a new epoch. Requests to the old one get NOT_LEADER_OR_FOLLOWER.",
-        mechanism="ReplicationControlManager elects it; each broker applies that by itself",
+        text=(
+            "Another replica becomes the leader, in a new epoch. Requests to the old leader get NOT_LEADER_OR_FOLLOWER."
+        ),
+        mechanism="ReplicationControlManager elects the leader; each broker applies the change independently",
         kept="Everything below the high watermark.",
         profiles=_sets(DEFAULT, FAILOVERS),
         apis=_TO_LEADER | {"ShareFetch", "ShareAcknowledge"},
@@ -445,8 +455,10 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         name="broker-bounced",
         ids="M3, N2, N6, F9",
-        text="A broker closes all its connections, leads nothing and is missing in the metadata, then comes back.",
-        mechanism="A rolling restart: Controlled shutdown moves its leaders",
+        text=(
+            "A broker closes all connections, leads no partition, and is missing from the metadata until it comes back."
+        ),
+        mechanism="A rolling restart: the controlled shutdown moves the leadership of its partitions",
         kept="Everything below the high watermark.",
         profiles=_sets(FAILOVERS),
         apis=_TO_LEADER | _COMMITS,
@@ -468,7 +480,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         name="empty-fetch",
         ids="F1",
-        text="An answer without records, although there are some.",
+        text="A Fetch response without records, although there are records.",
         mechanism="DelayedFetch is completed by any event, such as a change of the leader",
         kept="The next fetch gets them.",
         profiles=_sets(DEFAULT, NETWORK),
@@ -479,7 +491,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         name="small-fetch",
         ids="F2",
-        text="A single batch, from one partition.",
+        text="A Fetch response with a single batch, from one partition.",
         mechanism="ReplicaManager.readFromLog: only the first partition with records may exceed the limits (KIP-74)",
         kept="The order within the partition.",
         profiles=_sets(DEFAULT, NETWORK),
@@ -490,7 +502,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         name="first-batch-early",
         ids="F3",
-        text="The first batch begins below the offset that was asked for.",
+        text="The first batch begins below the requested offset.",
         mechanism="LocalLog.read: batches are sent whole",
         kept="Offsets rise.",
         evidence="provoked on Kafka",
@@ -510,7 +522,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         name="leader-epoch-unknown",
         ids="F8",
-        text="UNKNOWN_LEADER_EPOCH: the client has heard of the leader's epoch before the broker.",
+        text="UNKNOWN_LEADER_EPOCH: the client knows the new leader epoch before the broker does.",
         mechanism="Partition.checkCurrentLeaderEpoch (KIP-320)",
         kept="No record is skipped.",
         profiles=_sets(DEFAULT, FAILOVERS),
@@ -523,7 +535,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         name="offset-gaps",
         ids="F13, F17",
-        text="The next offset is not the last one plus 1: markers, aborted and compacted records take offsets.",
+        text="Offsets have gaps, because markers, aborted records and compacted records have offsets, too.",
         mechanism="Control batches, LogCleaner",
         kept="Offsets rise.",
         evidence="provoked on Kafka",
@@ -554,7 +566,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         name="throttled",
         ids="N3",
-        text="The answer has a throttle time, and the broker reads nothing from the connection for as long.",
+        text="The answer has a throttle time. During this time, the broker reads nothing from the connection.",
         mechanism="Quotas: the answer comes first, then the connection is muted (KIP-219)",
         kept="Requests are kept, not refused.",
         profiles=_sets(DEFAULT, NETWORK),
@@ -567,7 +579,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         name="black-hole",
         ids="N5",
-        text="The connection stays open, and no answer comes any more.",
+        text="The connection stays open, but no more answers arrive.",
         mechanism="A half-open TCP connection, or a stopped process",
         kept="The request was not applied.",
         profiles=frozenset(),
@@ -592,8 +604,8 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         name="commit-failed-but-applied",
         ids="G6",
-        text="COORDINATOR_NOT_AVAILABLE for a commit, which is applied.",
-        mechanism="CoordinatorRuntime: the event times out after offset.commit.timeout.ms, and its record stays",
+        text="COORDINATOR_NOT_AVAILABLE for a commit, although the commit is applied.",
+        mechanism="CoordinatorRuntime: the event times out after offset.commit.timeout.ms, but its record stays",
         kept="The commit holds.",
         profiles=_sets(DEFAULT, REBALANCES, FAILOVERS),
         apis=frozenset({"OffsetCommit"}),
@@ -605,8 +617,8 @@ ROWS: Final[tuple[Row, ...]] = (
         name="commit-late",
         ids="G8, P3",
         text="The connection closes, and the commit is applied later: the offset may go back.",
-        mechanism="OffsetMetadataManager.replay compares no offsets, and what is in a queue is applied",
-        kept="Only the generation of the commit is served.",
+        mechanism="OffsetMetadataManager.replay does not compare offsets, and queued requests are applied",
+        kept="The commit is applied only while its generation lasts.",
         profiles=_sets(REBALANCES),
         apis=frozenset({"OffsetCommit"}),
         act=_fault(),
@@ -628,7 +640,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         name="coordinator-loading",
         ids="G4",
-        text="COORDINATOR_LOAD_IN_PROGRESS: the coordinator has just become one.",
+        text="COORDINATOR_LOAD_IN_PROGRESS: the broker has just become the coordinator.",
         mechanism="CoordinatorRuntime, and TransactionStateManager, while they read their partition",
         kept="Generation, members and answered commits.",
         profiles=_sets(DEFAULT, REBALANCES, FAILOVERS, TRANSACTIONS),
@@ -662,8 +674,8 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         name="coordinator-moved",
         ids="G4, T4",
-        text="Another broker becomes the coordinator. The old one answers NOT_COORDINATOR.",
-        mechanism="CoordinatorRuntime and TransactionStateManager load what the old coordinator has written",
+        text="Another broker becomes the coordinator. The old coordinator answers NOT_COORDINATOR.",
+        mechanism="CoordinatorRuntime and TransactionStateManager load the records of the old coordinator",
         kept="Generation, members, answered commits, decided transactions.",
         profiles=_sets(DEFAULT, REBALANCES, FAILOVERS, TRANSACTIONS),
         apis=_TRANSACTION_APIS | _COMMITS,
@@ -676,7 +688,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         name="rebalance",
         ids="G1, K6",
-        text="The group rebalances, as if a member had come and gone.",
+        text="The group rebalances, as if a member had joined and left.",
         mechanism="GroupMetadataManager: REBALANCE_IN_PROGRESS for a heartbeat, or a new target assignment",
         kept="One owner for each partition in a generation.",
         profiles=_sets(DEFAULT, REBALANCES),
@@ -690,7 +702,7 @@ ROWS: Final[tuple[Row, ...]] = (
         name="member-removed",
         ids="G2, K1, K5",
         text="UNKNOWN_MEMBER_ID or FENCED_MEMBER_EPOCH: the member has lost its partitions.",
-        mechanism="Its session is over, or an operator has removed it (KIP-571)",
+        mechanism="The member's session is over, or an operator has removed the member (KIP-571)",
         kept="Commits of the removed member are refused.",
         profiles=_sets(DEFAULT, REBALANCES),
         apis=frozenset({"OffsetCommit", "Heartbeat", "ConsumerGroupHeartbeat"}),
@@ -717,7 +729,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         name="commit-of-unowned-partition",
         ids="G9, G10, T10",
-        text="A commit of partitions that the member does not own, or without a member, is accepted.",
+        text="The broker accepts a commit of partitions that the member does not own, or a commit without a member.",
         mechanism="ClassicGroup.validateOffsetCommit checks only group, member and generation",
         kept="Commits of other generations are refused.",
         evidence="provoked on Kafka",
@@ -725,16 +737,16 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         name="commit-while-rebalancing",
         ids="G7",
-        text="A commit is accepted while members are joining, and refused from the new generation on.",
+        text="A commit is accepted while members join, but refused once the new generation has begun.",
         mechanism="ClassicGroup.validateOffsetCommit",
-        kept="No commit of an old generation after the new one has begun.",
+        kept="No commit of an old generation is accepted after the new generation has begun.",
         evidence="provoked on Kafka",
     ),
     Row(
         name="acknowledgement-answer-lost",
         ids="S3",
         text="The connection closes after records of a share group were acknowledged.",
-        mechanism="SharePartition.acknowledge has written its state by then",
+        mechanism="SharePartition.acknowledge has already written its state",
         kept="The acknowledgement holds.",
         profiles=_sets(DEFAULT, NETWORK, REBALANCES),
         apis=frozenset({"ShareAcknowledge"}),
@@ -744,9 +756,9 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         name="record-given-up",
         ids="S5, S6",
-        text="A share group gives a record up after five deliveries, and does not keep the order.",
+        text="A share group gives up a record after five deliveries, and does not keep the order.",
         mechanism="InFlightState.tryUpdateState",
-        kept="The other records go on.",
+        kept="The other records are still delivered.",
     ),
     Row(
         name="no-leader",
@@ -765,9 +777,9 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         name="old-metadata",
         ids="M1",
-        text="The leader moves, and one broker's metadata stays as before.",
-        mechanism="KRaftMetadataCache: each broker publishes the metadata log by itself",
-        kept="A broker's metadata is never older than what it has answered before.",
+        text="The leader moves, but one broker's metadata stays as before.",
+        mechanism="KRaftMetadataCache: each broker publishes the metadata log independently",
+        kept="A broker's metadata is never older than in its earlier answers.",
         profiles=_sets(FAILOVERS),
         apis=_TO_LEADER,
         act=_hold(_age_view),
@@ -791,9 +803,9 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         name="markers-late",
         ids="T1, T2, T12, F11, G15",
-        text="EndTxn is answered, and read_committed and OffsetFetch (UNSTABLE_OFFSET_COMMIT) do not show it yet.",
+        text="EndTxn is answered, but read_committed and OffsetFetch (UNSTABLE_OFFSET_COMMIT) do not show the end yet.",
         mechanism="TransactionCoordinator.endTransaction answers before addTxnMarkersToSend",
-        kept="What was answered stays. The next transaction gets CONCURRENT_TRANSACTIONS until then.",
+        kept="The answered outcome stays. Until the end shows, the next transaction gets CONCURRENT_TRANSACTIONS.",
         profiles=_sets(DEFAULT, TRANSACTIONS),
         apis=frozenset({"EndTxn"}),
         act=_hold(_hold_markers),
@@ -805,7 +817,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         name="transaction-still-completing",
         ids="T1",
-        text="CONCURRENT_TRANSACTIONS: the markers of the last transaction are not all written.",
+        text="CONCURRENT_TRANSACTIONS: not all markers of the last transaction are written yet.",
         mechanism="TransactionCoordinator, in the states PrepareCommit and PrepareAbort",
         kept="The last transaction completes.",
         profiles=_sets(DEFAULT, TRANSACTIONS),
@@ -828,7 +840,7 @@ ROWS: Final[tuple[Row, ...]] = (
         ids="T3",
         text="The connection closes after the coordinator has decided.",
         mechanism="TransactionCoordinator.endTransaction recognizes the retry",
-        kept="The outcome is one of both, and stays.",
+        kept="The transaction is either committed or aborted, and stays so.",
         profiles=_sets(DEFAULT, NETWORK, TRANSACTIONS),
         apis=_TRANSACTION_APIS,
         act=_fault(disconnect="after"),
