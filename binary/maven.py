@@ -76,12 +76,13 @@ def fill(archives: Sequence[Path], dist: Path) -> None:
     _artifact(group, "minibroker-binary", ".pom").write_text(_BINARY.format(version=__version__))
 
     subprocess.run(["mvn", "--quiet", "--batch-mode", "compile"], cwd=_JAVA, check=True)
-    classes = _JAVA / "target/classes"
-    files = {path.relative_to(classes).as_posix(): path for path in sorted(classes.rglob("*")) if path.is_file()}
+    files = _list_files(_JAVA / "target/classes")
     sums = "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in archives)
     _write_jar(
         _artifact(group, "minibroker-junit5", ".jar"), {**license_file, **files}, {f"{_PACKAGE}/SHA256SUMS": sums}
     )
+    sources = _list_files(_JAVA / "src/main/java")
+    _write_jar(_artifact(group, "minibroker-junit5", "-sources.jar"), {**license_file, **sources})
     profiles = "".join(
         _PROFILE.format(
             platform=platform,
@@ -98,6 +99,11 @@ def fill(archives: Sequence[Path], dist: Path) -> None:
     for path in sorted(group.rglob("*.*")):
         if path.suffix in {".jar", ".pom"}:
             path.with_name(f"{path.name}.sha1").write_text(hashlib.sha1(path.read_bytes()).hexdigest())
+
+
+def _list_files(folder: Path) -> dict[str, Path]:
+    """Return the files below a folder by their names in a jar."""
+    return {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def _artifact(group: Path, name: str, suffix: str) -> Path:

@@ -149,7 +149,8 @@ def _compare(subject: str, expected: Any, actual: object) -> list[str]:
                 found += f"; a schema with the id {int.from_bytes(data[1:_SCHEMA_ID_BYTES])} is not registered"
             return [f"{subject}: expected JSON {_shorten(repr(expected))}, found {found}"]
     elif actual is None or isinstance(actual, bytes | Undecodable) or isinstance(expected, bytes | bytearray):
-        return [f"{subject}: expected {_shorten(repr(expected))}, found {show(actual)}"]
+        wanted = show(bytes(expected)) if isinstance(expected, bytes | bytearray) else _shorten(repr(expected))
+        return [f"{subject}: expected {wanted}, found {show(actual)}"]
     return _compare_json(subject, expected, actual)
 
 

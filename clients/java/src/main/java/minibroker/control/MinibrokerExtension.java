@@ -14,13 +14,15 @@ import org.junit.jupiter.api.extension.Extension;
 import org.junit.jupiter.api.extension.ExtensionContext;
 import org.junit.jupiter.api.extension.ParameterContext;
 import org.junit.jupiter.api.extension.ParameterResolver;
+import org.junit.jupiter.api.extension.TestExecutionExceptionHandler;
 import org.junit.jupiter.api.extension.TestTemplateInvocationContext;
 import org.junit.jupiter.api.extension.TestTemplateInvocationContextProvider;
 import org.junit.platform.commons.support.AnnotationSupport;
 
 /** The extension of {@link MinibrokerTest}. */
 final class MinibrokerExtension
-        implements BeforeAllCallback, BeforeEachCallback, ParameterResolver, TestTemplateInvocationContextProvider {
+        implements BeforeAllCallback, BeforeEachCallback, ParameterResolver, TestExecutionExceptionHandler,
+            TestTemplateInvocationContextProvider {
     private static final Map<MinibrokerTest, Minibroker> BROKERS = new ConcurrentHashMap<>();
 
     /** Returns the annotation of a class or of one that encloses it. */
@@ -66,6 +68,13 @@ final class MinibrokerExtension
     public Object resolveParameter(ParameterContext parameter, ExtensionContext context) {
         Minibroker broker = broker(context);
         return parameter.getParameter().getType() == Minibroker.class ? broker : broker.control();
+    }
+
+    /** Turns a wait in vain into a failure of the test: JUnit counts other exceptions as errors. */
+    @Override
+    public void handleTestExecutionException(ExtensionContext context, Throwable thrown) throws Throwable {
+        boolean isFailure = thrown instanceof ControlException it && List.of("timeout", "unexpected").contains(it.code());
+        throw isFailure ? new AssertionError(thrown.getMessage(), thrown) : thrown;
     }
 
     @Override

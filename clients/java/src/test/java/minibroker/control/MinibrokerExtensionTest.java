@@ -2,6 +2,7 @@ package minibroker.control;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import java.util.List;
 import org.junit.jupiter.api.Nested;
@@ -25,6 +26,18 @@ class MinibrokerExtensionTest {
         assertEquals(List.of("invoices:1", "orders:3"), topics(control));
         assertEquals(2, broker.bootstrapServers().split(",").length);
         control.createTopic(NewTopic.named("of-one-test"));
+    }
+
+    @Test
+    void aWaitInVainIsAFailureOfTheTest() {
+        MinibrokerExtension extension = new MinibrokerExtension();
+        for (String code : List.of("timeout", "unexpected")) {
+            ControlException refused = new ControlException("POST /topics", 409, code, "no record", null);
+            assertSame(refused, assertThrows(AssertionError.class,
+                () -> extension.handleTestExecutionException(null, refused)).getCause());
+        }
+        ControlException refused = new ControlException("GET /topics", 404, "not_found", "no topic", null);
+        assertSame(refused, assertThrows(ControlException.class, () -> extension.handleTestExecutionException(null, refused)));
     }
 
     @Nested
