@@ -96,9 +96,7 @@ def _tally(ours: Record, names: list[str], clients: int) -> str:
         if not passing and passes_on_kafka(name, check)
     ]
     rest = (
-        f"{len(missing)} checks that pass on Kafka fail here"
-        if missing
-        else "No check that passes on Kafka fails here"
+        f"{len(missing)} checks that pass on Kafka fail here" if missing else "No check that passes on Kafka fails here"
     )
     return f"{clients} clients and {len(names) - clients} programs that move data pass {passed} checks. {rest}."
 
