@@ -95,8 +95,8 @@ def sections() -> list[str]:
 _HEAD: Final = """\
 The released test jars of Apache Kafka run against minibroker with `--emulate`. These tests start brokers with
 `KafkaClusterTestKit` and `KRaftQuorumImplementation`, which are replaced by classes that start minibroker. Some tests
-use a Java object of Kafka's broker, KRaft's controllers, or the metrics of a broker in their own JVM. They cannot apply
-to another broker: `tests/kafka/own_tests/not-applicable.txt` lists these methods with the reasons.
+use a Java object of Kafka's broker, KRaft's controllers, or the metrics of a broker in their own JVM. Such tests cannot
+apply to another broker: `tests/kafka/own_tests/not-applicable.txt` lists these methods with the reasons.
 `known-failures.txt` in the same folder explains the other failures. A failure that is on neither list fails the run. A
 test with parameters counts once for each of their values. The tables have the classes whose results are recorded.
 `make torture ARGS=own-tests` runs the tests."""
