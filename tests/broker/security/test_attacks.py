@@ -177,8 +177,8 @@ def tokens_out_of_turn(target: Target) -> None:
 
 @attack(
     "a wrong password, or a user that does not exist",
-    "SASL_AUTHENTICATION_FAILED with the same text for both (SCRAM: one message earlier for an unknown user, as in "
-    "Kafka), and the connection closes",
+    "SASL_AUTHENTICATION_FAILED with the same text for both, and the connection closes. In SCRAM, an unknown user gets "
+    "the error one message earlier, as in Kafka",
 )
 def wrong_passwords(target: Target) -> None:
     messages: set[str | None] = set()
@@ -337,7 +337,7 @@ def unfinished_requests(target: Target) -> None:
 
 @attack(
     "a hundred TLS connections that send nothing, or only the beginning of a client hello",
-    "each takes only a few kilobytes, without a TLS state; closed after 30 seconds",
+    "each takes only a few kilobytes, because no TLS state is created; closed after 30 seconds",
 )
 def silent_handshakes(target: Target) -> None:
     made: list[SSLProtocol] = []
