@@ -80,6 +80,19 @@ def test_a_client_passes_its_tests_which_send_all_that_the_control_plane_takes(l
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
+def test_the_program_of_a_readme_is_one_of_the_client_s_tests(language: str) -> None:
+    readme = (FOLDER / language / "README.md").read_text()
+    blocks = re.findall(r"```(?:go|js|java|rust)\n(.*?)```", readme, re.DOTALL)
+    program = [line.strip(" }\t") for line in blocks[0].splitlines() if "require(" not in line]
+    suffix = {"node": "js", "rust": "rs"}.get(language, language)
+    tests = "".join(path.read_text() for path in FOLDER.joinpath(language).rglob(f"*[tT]est*.{suffix}"))
+    tests += "".join(path.read_text() for path in FOLDER.joinpath(language, "tests").glob("*.rs"))
+    assert len(program) > 2
+    for line in program:
+        assert line in tests
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
 def test_the_types_of_answers_in_a_client_were_made_from_what_the_broker_answers(language: str) -> None:
     assert generate.is_current(language), "`make clients` writes them again"
 

@@ -40,6 +40,14 @@ function ask(clientId) {
 
 const fails = (code) => (error) => error.code === code;
 
+test("the program of the README", async () => {
+  const broker = await start({ topics: ["orders:3"] });
+  await broker.control.produce("orders", [{ key: "1", value: { id: 1 } }]);
+  const record = await broker.control.expect("orders", { value: { id: 1 } }, { format: "json" });
+  await broker.stop();
+  assert.deepEqual(record.value, { id: 1 });
+});
+
 test("arguments that the service would not understand", async () => {
   await assert.rejects(control.expect("given", "x"), /"x" is not an object such as/);
   await assert.rejects(control.expect("given", { key: "1" }, { timeout: 1 }), /timeout: there is no such option/);
@@ -254,7 +262,7 @@ test("errors name their cause", async () => {
   const message = "there is no topic 'gvien'; topics: given; did you mean given?";
   const { name, reason, ...error } = await control.describeTopic("gvien").catch((each) => each);
   assert.deepEqual([name, reason, error.status, error.method], ["ControlError", message, 404, "GET"]);
-  await assert.rejects(new ControlClient(control.url, { token: "wrong" }).listBrokers(), /the token is wrong \(401/);
+  await assert.rejects(new ControlClient(control.url, { token: "wrong" }).listBrokers(), /401 unauthorized: the token is wrong$/);
   await assert.rejects(new ControlClient("http://127.0.0.1:1").about(), /no answer of the control plane at http:.*:1: /);
   const aborted = control.request("GET", "/", { signal: AbortSignal.abort() });
   await assert.rejects(aborted, { name: "AbortError" });

@@ -55,6 +55,16 @@ const NO_WAIT: Option<Duration> = Some(Duration::ZERO);
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));
 
 #[test]
+fn the_program_of_the_readme() -> Result<(), Error> {
+    let broker = Broker::options().topic("orders:3").start()?;
+    broker.produce("orders", &[NewRecord::new("1", json!({"id": 1}))], &ProduceOptions::default())?;
+    let expected = Expectation { value: Some(json!({"id": 1}).into()), ..Default::default() };
+    let record = broker.expect("orders", &expected, Format::Json)?;
+    assert_eq!(record.topic, "orders");
+    Ok(())
+}
+
+#[test]
 fn schemas() {
     let broker = begin();
     let url = format!("{}/subjects/orders-value/versions", broker.registry_url.as_ref().unwrap());

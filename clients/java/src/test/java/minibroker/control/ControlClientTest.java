@@ -39,6 +39,15 @@ class ControlClientTest {
 
     private final ControlClient control = BROKER.control();
 
+    @Test
+    void theProgramOfTheReadme() {
+        try (Minibroker broker = Minibroker.options().topic("orders:3").start()) {
+            broker.control().produce("orders", NewRecord.of("1", Map.of("id", 1)));
+            Answers.ConsumedRecord record = broker.control().expect("orders", Expected.ofValue(Map.of("id", 1)), Format.JSON);
+            assertEquals(Map.of("id", 1L), record.value());
+        }
+    }
+
     @BeforeEach
     void reset() {
         control.reset();
