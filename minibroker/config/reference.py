@@ -54,7 +54,7 @@ Seven defaults differ in effect from Kafka 3.9:
 - As in Kafka 4, share groups can lock 2000 records of a partition (`group.share.partition.max.record.locks`).
 
 These defaults are different in Kafka 4.4. Only one of them matters for minibroker: Kafka 4 refuses records more than an
-hour ahead of its clock. Set `log.message.timestamp.after.max.ms` for the same behavior. Unlike in Kafka 4,
+hour ahead of its clock. Set `log.message.timestamp.after.max.ms` to 3600000 for the same behavior. Unlike in Kafka 4,
 `segment.bytes` can be below a MiB.
 
 With `--emulate` the keys, types, defaults and limits are those of the [emulated release](releases.md).
@@ -63,8 +63,8 @@ With `--emulate` the keys, types, defaults and limits are those of the [emulated
 _BROKER = """
 ## Broker
 
-Set them in a `server.properties` file, or one by one on the command line. You can alter keys with a yes in the last
-column while the broker runs (`kafka-configs`, AlterConfigs, `Broker.configure`), for one broker or for all of them.
+Set them in a `server.properties` file, or one by one on the command line. While the broker runs, you can alter the keys
+that have a yes in the last column (`kafka-configs`, AlterConfigs, `Broker.configure`), for one broker or for all of them.
 Changes take effect immediately.
 """
 
