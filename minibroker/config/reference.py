@@ -64,8 +64,8 @@ _BROKER = """
 ## Broker
 
 Set them in a `server.properties` file, or one by one on the command line. While the broker runs, you can alter the keys
-that have a yes in the last column (`kafka-configs`, AlterConfigs, `Broker.configure`), for one broker or for all of them.
-Changes take effect immediately.
+that have a yes in the last column (`kafka-configs`, AlterConfigs, `Broker.configure`), for one broker or for all of
+them. Changes take effect immediately.
 """
 
 _TOPIC = """
