@@ -53,8 +53,7 @@ class BrokerProcess:
         """Start the broker, and stop it at the end of the block. A signal ends the block as well.
 
         Raises:
-            OSError: The command cannot be executed.
-            ValueError: The broker ended or did not answer.
+            ValueError: The command cannot be executed, or the broker ended or did not answer.
             SystemExit: SIGINT, SIGTERM or SIGHUP arrived. A second signal kills the broker with SIGKILL.
         """
         in_main = threading.current_thread() is threading.main_thread()  # Only the main thread can set signal handlers.
@@ -72,14 +71,15 @@ class BrokerProcess:
         """Start the broker and wait until it answers ApiVersions.
 
         Raises:
-            OSError: The command cannot be executed.
-            ValueError: The broker ended or did not answer.
+            ValueError: The command cannot be executed, or the broker ended or did not answer.
         """
         self._is_forking = True
         try:
             self._child = subprocess.Popen(  # noqa: S603 - the command that the user gave for this
                 self._words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
             )
+        except OSError as error:
+            raise ValueError(f"--start: {self._words[0]}: {error.strerror}") from None
         finally:
             self._is_forking = False
         if self._end_signal:

@@ -20,7 +20,7 @@ from minibroker_storage.installation_hints import missing
 from minibroker_tools.failures import ToolError
 
 with lazy:
-    from minibroker_tools.client import zookeeper
+    from minibroker_tools.client import settings, zookeeper
 
 _DEFAULT_LISTEN: Final = "127.0.0.1:8081"
 _HTTPS: Final = "https://"
@@ -79,6 +79,10 @@ def _run(options: argparse.Namespace) -> int:
     if options.bootstrap.startswith(_ZOOKEEPER):
         protocol = properties.get("security.protocol", "PLAINTEXT")
         options.bootstrap = _find_brokers(options.bootstrap.removeprefix(_ZOOKEEPER), protocol)
+    try:
+        settings.parse_addresses(options.bootstrap)
+    except ToolError as error:
+        raise ValueError(f"--bootstrap {options.bootstrap}: {error.message}; give HOST:PORT") from None
     try:
         log = ClientLog(options.bootstrap, properties, options.topic, options.replication_factor)
         server = RegistryServer(address, options.token, tls)

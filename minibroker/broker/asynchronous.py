@@ -95,8 +95,8 @@ class AsyncBroker(AsyncOperations):
         """The `security` argument, for the configuration of clients. Raises RuntimeError if none was given."""
         if self._options.security is None:
             raise RuntimeError(
-                "the broker was given no security, so its clients need no settings for it; "
-                "Broker(security=Security(...)) gives it one, or kafka_security in the ini file of pytest"
+                "the broker has no security, so its clients need no settings for it; to add security, write "
+                "Broker(security=Security(...)), or set kafka_security in the ini file of pytest"
             )
         return self._options.security
 

@@ -450,7 +450,7 @@ def _format_error(error: ValueError | OSError, options: argparse.Namespace | Non
             paths: str | list[str] = getattr(options, name, None) or []
             for path in [paths] if isinstance(paths, str) else paths:
                 if error.filename in (path, f"{path}.tmp"):
-                    reason = f"--{name.replace('_', '-')} {reason}"
+                    reason = f"--{name.replace('_', '-')} {path}: {error.strerror}"
     else:
         reason = str(error)
     if VERB in os.environ:

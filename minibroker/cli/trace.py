@@ -110,7 +110,9 @@ def _open_page(options: argparse.Namespace) -> "TracePlane | None":
 def _read_faults(options: argparse.Namespace, host: str) -> "ProxyFaults":
     if not is_loopback(host) and not options.yes_this_is_a_test:
         source = "--faults" if options.faults else "--chaos"
-        raise ValueError(f"{source}: {host} is not this machine: add --yes-this-is-a-test if it is a test's")
+        raise ValueError(
+            f"{source}: {host} is not this machine; if that broker is for tests only, add --yes-this-is-a-test"
+        )
     try:
         read = fault.read_faults(options.faults) if options.faults else ()
         return trace_faults.ProxyFaults(read, steps.parse_seed(options.chaos))

@@ -226,6 +226,9 @@ def create_topics(core: Core, plans: list[TopicPlan]) -> list[Topic]:
         raise disk_refusal(error) from error
 
 
+_SEPARATELY: Final = "give each topic as an item of its own"
+
+
 class TopicSpec(NamedTuple):
     """A topic as users write it on a command line: NAME[:PARTITIONS[:key=value,...]]."""
 
@@ -242,10 +245,10 @@ class TopicSpec(NamedTuple):
         """
         name, _, rest = text.partition(":")
         if "," in name or " " in name:
-            raise ValueError(f"{text!r}: a name has no commas and no blanks; name each topic apart")
+            raise ValueError(f"{text!r}: a topic's name has no commas and no blanks; {_SEPARATELY}")
         count, _, settings = rest.partition(":")
         if count and not (count.isascii() and count.isdigit()):
-            advice = "; name each topic apart" if " " in text else ""
+            advice = f"; {_SEPARATELY}" if " " in text else ""
             raise ValueError(f"{text!r}: {count!r} is not a number of partitions{advice}")
         configs: dict[str, str | None] = {}
         for setting in filter(None, settings.split(",")):

@@ -174,6 +174,6 @@ async def wait_for_requests(
         came = ", ".join(f"{name} {number}x" for name, number in Counter(entry.api for entry in journal).most_common())
         fitting = len(journal.entries(**filters))
         expected = f"expected {format_count(count, 'request')} ({asked}) within {timeout:g} s"
-        return f"{expected}, {fitting} came; all: {came or 'none'}"
+        return f"{expected}, found {fitting}; all requests so far: {came or 'none'}"
 
     return await eventually(check, describe_failure, timeout)

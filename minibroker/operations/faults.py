@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from minibroker.cluster.routing.routes import ROUTES
 from minibroker.config.names import misspelling
-from minibroker.operations.records import missing_topic_message
+from minibroker.operations.records import describe_missing_partition, missing_topic_message
 from minibroker.server.services import Services
 from minibroker_storage.data_directory.names import LEGAL_TOPIC, MAX_TOPIC_NAME
 
@@ -37,7 +37,7 @@ def reasons_never_to_match(services: Services, fault: "Fault") -> Iterator[str]:
         return
     topic = services.core.topics.get(name)
     if topic is not None and fault.partition is not None and topic.partition(fault.partition) is None:
-        yield f"partition: topic {name!r} has no partition {fault.partition}, only {len(topic.partitions)}"
+        yield f"partition: {describe_missing_partition(topic, fault.partition)}"
     is_legal = LEGAL_TOPIC.fullmatch(name) is not None and len(name) <= MAX_TOPIC_NAME
     if topic is None and not is_legal:
         yield f"topic: {name!r} is not a name that a topic can have"

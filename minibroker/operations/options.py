@@ -208,7 +208,7 @@ def _check_class(kind: str, name: str, value: object) -> None:
         raise TypeError(f"{name}: {value!r} is a string; give a list, such as [{value!r}]")
     elif name in _VALUE_FORMS and (classes := _VALUE_FORMS[name][0]) and not isinstance(value, classes):
         shown_value = f"a value of type {type(value).__name__}" if name == "control_token" else repr(value)
-        raise TypeError(f"{name}: {shown_value} is not possible; write {kind}({name}={_VALUE_FORMS[name][1]})")
+        raise TypeError(f"{name}: {shown_value} has the wrong type; write {kind}({name}={_VALUE_FORMS[name][1]})")
 
 
 def _check_security(kind: str, value: object) -> None:

@@ -18,7 +18,7 @@ from minibroker.cluster.logs.error_mapping import MAPPED
 from minibroker.cluster.topic_admin import TopicError
 from minibroker.cluster.topics import Topic
 from minibroker.config.documents import parse_json
-from minibroker.operations.records import Undecodable, topic_of
+from minibroker.operations.records import Undecodable, describe_missing_partition, topic_of
 from minibroker.operations.wording import Int64
 from minibroker.server.services import Services
 from minibroker_protocol.errors import EncodeError
@@ -114,7 +114,7 @@ def produce(
         elif partition is None:
             partition = (turn + number) % len(topic.partitions)
         elif not _is_integer(partition) or topic.partition(partition) is None:
-            raise OperationError(f"partition: topic {name!r} has no partition {partition!r}")
+            raise OperationError(f"partition: {describe_missing_partition(topic, partition)}")
         by_partition.setdefault(partition, []).append(number)
     for partition, numbers in by_partition.items():
         for batch in _split_batches(records, numbers, min(_BATCH_BYTES, topic.max_message_bytes)):
@@ -136,7 +136,7 @@ def magic_of(message_format: str, codec: str) -> int:
     codecs = _ALL_CODECS if magic == MAGIC_V2 else _LEGACY_CODECS
     if codec not in codecs:
         raise OperationError(
-            f"codec: {codec!r} is not one of {', '.join(codecs)}, the codecs of format {message_format}"
+            f"codec: {codec!r} is not a codec of message format {message_format}; give one of {', '.join(codecs)}"
         )
     return magic
 

@@ -13,7 +13,7 @@ from minibroker.cluster.errors import NotFoundError, OperationError, is_the_call
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topics import Topic
 from minibroker.config.documents import parse_json
-from minibroker.operations.wording import Int64, missing_message
+from minibroker.operations.wording import Int64, format_count, missing_message
 from minibroker.server.services import Services
 from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.records.header import BatchHeader, TimestampType
@@ -123,6 +123,12 @@ def topic_of(services: Services, name: str) -> Topic:
     return topic
 
 
+def describe_missing_partition(topic: Topic, partition: object) -> str:
+    """Return the message for a partition that a topic does not have."""
+    count = format_count(len(topic.partitions), "partition")
+    return f"topic {topic.name!r} has no partition {partition!r}; it has {count}, numbered from 0"
+
+
 def partitions_of(topic: Topic, partition: int | None) -> Sequence[Partition]:
     """Return one partition of a topic, or all of them if `partition` is None.
 
@@ -133,7 +139,7 @@ def partitions_of(topic: Topic, partition: int | None) -> Sequence[Partition]:
         return topic.partitions
     chosen = topic.partition(partition)
     if chosen is None:
-        raise NotFoundError(f"topic {topic.name!r} has no partition {partition}, only {len(topic.partitions)}")
+        raise NotFoundError(describe_missing_partition(topic, partition))
     return [chosen]
 
 

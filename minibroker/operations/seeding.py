@@ -13,6 +13,7 @@ from minibroker.cluster.topics import Topic
 from minibroker.config.documents import parse_json, read_document, read_text
 from minibroker.operations import schemas as operations_schemas
 from minibroker.operations.producing import Codec, Format, Message, magic_of, payload_bytes, payload_of, produce
+from minibroker.operations.records import describe_missing_partition
 from minibroker.operations.topics import create_topic
 from minibroker.server.services import Services
 from minibroker_protocol.lazy_imports import lazy
@@ -158,12 +159,13 @@ def _create_topic(services: Services, seed: SeededTopic) -> Topic:
 def _check_partitions(topic: Topic, records: list[SeededRecord]) -> None:
     for record in records:
         place, message = record.place, record.message
-        index, count = message.partition, len(topic.partitions)
+        index = message.partition
         if index is not None and topic.partition(index) is None:
-            raise SeedError(f"{place}: partition: topic {topic.name!r} has no partition {index}, only {count}")
+            raise SeedError(f"{place}: partition: {describe_missing_partition(topic, index)}")
 
 
 _LINES: Final = (".ndjson", ".jsonl")
+_NO_TIMESTAMP: Final = "is neither a number of milliseconds since 1970 nor a date and time, such as 2026-01-31T12:00:00"
 _DOCUMENT: Final = ("topics", "records", "schemas", "racks")
 _TOPIC: Final = ("name", "partitions", "replication_factor", "configs", "records", "message_format", "codec")
 _RECORD: Final = ("topic", "key", "value", "headers", "timestamp", "partition", "schema", "key_schema")
@@ -330,7 +332,7 @@ def _get_list(fields: Mapping[str, Any], name: str, place: str) -> Sequence[obje
 
 def _get_required(fields: Mapping[str, Any], name: str, place: str) -> str:
     if fields.get(name) is None:
-        raise SeedError(f"{place}: {name}: it is missing")
+        raise SeedError(f"{place}: the field {name} is missing")
     return _convert(_to_text, fields[name], place=f"{place}: {name}")
 
 
@@ -417,11 +419,11 @@ def _to_timestamp(value: Any) -> int:
         try:
             value = datetime.fromisoformat(value)
         except ValueError:
-            raise ValueError(f"{value!r} is neither ms since 1970 nor a date with a time") from None
+            raise ValueError(f"{value!r} {_NO_TIMESTAMP}") from None
     if isinstance(value, datetime):
         return round((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp() * 1000)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"{_shorten(value)} is neither ms since 1970 nor a date with a time")
+        raise ValueError(f"{_shorten(value)} {_NO_TIMESTAMP}")
     return value
 
 

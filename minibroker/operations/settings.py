@@ -145,7 +145,7 @@ def remove_acls(services: Services, acls: Iterable[acl_types.AclBinding]) -> Non
 def _get_authorizer(services: Services) -> Authorizer:
     if services.authorizer is None:
         raise OperationError(
-            "the broker has no authorizer: its configuration lacks authorizer.class.name, such as "
+            "the broker has no authorizer; set authorizer.class.name in its configuration, such as to "
             "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
         )
     return services.authorizer

@@ -407,7 +407,7 @@ def _read_timeout(config: pytest.Config) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < float("inf"):
-        raise pytest.UsageError(f"kafka_timeout: {setting!r} is not a number of seconds")
+        raise pytest.UsageError(f"kafka_timeout: {setting!r} is not a number of seconds from 0 on, such as 10")
     return seconds
 
 

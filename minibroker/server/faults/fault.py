@@ -167,7 +167,7 @@ class Fault:
         if self.nth is not None:
             for name in ("after", "times"):
                 if getattr(self, name) is not None:
-                    raise FaultError(f"{name}: {getattr(self, name)!r} has no meaning beside nth, which is one request")
+                    raise FaultError(f"{name}: {getattr(self, name)!r} cannot be given with nth, which is one request")
         if self.seed is not None and self.probability is None and self.jitter_ms is None:
             raise FaultError(f"seed: {self.seed!r} has no meaning without probability or jitter_ms")
 
@@ -209,7 +209,7 @@ class Fault:
         required_apis = self._required_apis
         if required_apis and (self._is_api is None or not any(map(self._is_api, required_apis))):
             raise FaultError(
-                f"{actions[0]}: {getattr(self, actions[0])!r} is for api={required_apis[0]!r}, not for {self.api!r}"
+                f"{actions[0]}: {getattr(self, actions[0])!r} needs api={required_apis[0]!r}, not {self.api!r}"
             )
         if self.applied and self.error is None:
             raise FaultError(f"applied: {self.applied!r} has no meaning without error")
@@ -340,7 +340,7 @@ def _check_number(name: str, value: object, maximum: float) -> None:
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise FaultError(f"{name}: {value!r} is not a number")
     if not 0 < value <= maximum:
-        raise FaultError(f"{name}: {value} is not above 0 and at most {maximum}")
+        raise FaultError(f"{name}: {value} is out of range; give a number above 0, and at most {maximum}")
 
 
 def _check_word(name: str, value: object, allowed: tuple[str, ...]) -> None:

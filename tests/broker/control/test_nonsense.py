@@ -95,7 +95,13 @@ OTHER_REFUSALS: list[tuple[str, str, Any, tuple[int, str], str]] = [
         (method, f"/topics/nope{path}", None, (404, "not_found"), "there is no topic 'nope'; topics: given")
         for method, path in (("GET", ""), ("DELETE", ""), ("GET", "/records"), ("GET", "/partitions/0/leader"))
     ],
-    ("GET", f"{_RECORDS}?partition=7", None, (404, "not_found"), "topic 'given' has no partition 7, only 2"),
+    (
+        "GET",
+        f"{_RECORDS}?partition=7",
+        None,
+        (404, "not_found"),
+        "topic 'given' has no partition 7; it has 2 partitions, ",
+    ),
     ("POST", "/topics/", {"name": "orders"}, (404, "not_found"), "there is no POST /topics/"),
     ("POST", "/topics", {"name": "a" * (9 << 20)}, (413, "too_large"), ""),
     (

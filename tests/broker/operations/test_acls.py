@@ -93,5 +93,5 @@ def test_what_is_no_rule_is_refused(operations: list[str], resource: Resource, b
 
 
 def test_a_broker_without_an_authorizer_has_no_rules() -> None:
-    with Broker() as running, pytest.raises(OperationError, match=r"lacks authorizer\.class\.name"):
+    with Broker() as running, pytest.raises(OperationError, match=r"set authorizer\.class\.name"):
         running.allow("User:alice", "read", topic="orders")

@@ -120,8 +120,14 @@ def test_only_committed_records_are_shown_unless_all_are_asked_for(broker: Broke
     ("arguments", "complaint"),
     [
         ({"message_format": "v3"}, "message_format: 'v3' is not one of v0, v1, v2"),
-        ({"codec": "zip"}, "codec: 'zip' is not one of none, gzip, snappy, lz4, zstd, the codecs of format v2"),
-        ({"codec": "zstd", "message_format": "v1"}, "codec: 'zstd' is not one of none, gzip, snappy, lz4"),
+        (
+            {"codec": "zip"},
+            "codec: 'zip' is not a codec of message format v2; give one of none, gzip, snappy",
+        ),
+        (
+            {"codec": "zstd", "message_format": "v1"},
+            "codec: 'zstd' is not a codec of message format v1; ",
+        ),
         ({"headers": {"h": "1"}, "message_format": "v0"}, "headers: format v0 does not have any"),
         ({"timestamp": -2}, "timestamp: -2 is negative"),
         ({"partition": 3}, "partition: topic 'orders' has no partition 3"),
@@ -145,7 +151,7 @@ def test_what_cannot_be_written_is_refused(broker: Broker, arguments: dict[str, 
 def test_topics_that_there_are_not(broker: Broker) -> None:
     with pytest.raises(OperationError, match="there is no topic 'nowhere'; topics: "):
         broker.records("nowhere")
-    with pytest.raises(OperationError, match="topic 'orders' has no partition 9, only 3"):
+    with pytest.raises(OperationError, match="topic 'orders' has no partition 9; it has 3 partitions, numbered from 0"):
         broker.records("orders", partition=9)
     with pytest.raises(OperationError, match="isolation: 'dirty'"):
         broker.records("orders", isolation="dirty")  # type: ignore[call-overload]  # that is the point

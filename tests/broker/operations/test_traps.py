@@ -44,7 +44,10 @@ def test_settings_with_an_effect_are_not(tmp_path: Any) -> None:
     [
         ({"api": "Produce", "versions": "90+"}, "versions: '90+' are versions that no API of this fault is served in"),
         ({"node": 7}, "node: there is no broker 7; brokers: 1"),
-        ({"topic": "orders", "partition": 3}, "partition: topic 'orders' has no partition 3, only 2"),
+        (
+            {"topic": "orders", "partition": 3},
+            "partition: topic 'orders' has no partition 3; it has 2 partitions",
+        ),
         ({"topic": "or ders"}, "topic: 'or ders' is not a name that a topic can have"),
         ({"topic": "ordres"}, "topic: there is no topic 'ordres'"),
     ],
