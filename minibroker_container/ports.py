@@ -7,6 +7,7 @@ port, brokers in other containers also ask which of them holds the logs (`minibr
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import sys
@@ -29,12 +30,15 @@ _logger: Final = logging.getLogger("minibroker")
 
 
 @contextlib.asynccontextmanager
-async def open_ports(addresses: Sequence[str], serve: ServeLink | None = None) -> AsyncGenerator[list[int]]:
+async def open_ports(
+    addresses: Sequence[str], serve: ServeLink | None = None, zookeeper: str | None = None
+) -> AsyncGenerator[list[int]]:
     """Open ports, and yield their numbers. An address that cannot be opened is logged and skipped.
 
     Args:
         addresses: HOST:PORT of each port.
         serve: Serves other processes of the cluster, or None for ports that send nothing.
+        zookeeper: HOST:PORT of a small ZooKeeper, or None. Its port is not among the numbers.
 
     Raises:
         ValueError: An address is not HOST:PORT.
@@ -47,36 +51,34 @@ async def open_ports(addresses: Sequence[str], serve: ServeLink | None = None) -
             opened.append(port)
         except OSError as error:
             _logger.warning("--silent-port %s cannot be opened: %s", address, os.strerror(error.errno or 0))
-    try:
-        yield [port.port for port in opened]
-    finally:
-        for port in opened:
-            await port.close()
+    with contextlib.ExitStack() as ends:
+        if zookeeper is not None:
+            await _open_zookeeper(zookeeper, ends)
+        try:
+            yield [port.port for port in opened]
+        finally:
+            for port in opened:
+                await port.close()
 
 
-@contextlib.asynccontextmanager
-async def open_zookeeper(address: str) -> AsyncGenerator[None]:
-    """Run a small ZooKeeper, which is loaded with its first client. A port that cannot be opened is logged and skipped.
+async def _open_zookeeper(address: str, ends: contextlib.ExitStack) -> None:
+    """Run a small ZooKeeper, which is loaded with its first client, until `ends` closes.
 
     Raises:
         ValueError: The address is not HOST:PORT.
     """
     host, port = parse_address(address, "--zookeeper")
-    started: list[zookeeper_server.ZooKeeperServer] = []
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if not started:
-            started.append(zookeeper_server.ZooKeeperServer(SystemClock(asyncio.get_running_loop())))
-        await started[0].serve(reader, writer)
+    @functools.cache
+    def start() -> zookeeper_server.ZooKeeperServer:
+        server = zookeeper_server.ZooKeeperServer(SystemClock(asyncio.get_running_loop()))
+        ends.callback(server.close)
+        return server
 
-    with contextlib.ExitStack() as opened:
-        try:
-            opened.callback((await asyncio.start_server(serve, host, port)).close)
-        except OSError as error:
-            _logger.warning("--zookeeper %s cannot be opened: %s", address, os.strerror(error.errno or 0))
-        yield
-    for zookeeper in started:
-        zookeeper.close()
+    try:
+        ends.callback((await asyncio.start_server(lambda *streams: start().serve(*streams), host, port)).close)
+    except OSError as error:
+        _logger.warning("--zookeeper %s cannot be opened: %s", address, os.strerror(error.errno or 0))
 
 
 def hold_ports(node: str, addresses: Sequence[str]) -> None:

@@ -166,9 +166,9 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
     broker = _create_broker(options)
     stop = _stop_event(with_stdin=options.stop_with_stdin)
     broker.asynchronous.owns_loop = True
+    has_ports = options.silent_port or options.zookeeper
     async with (
-        ports.open_ports(options.silent_port) if options.silent_port else contextlib.nullcontext(),
-        ports.open_zookeeper(options.zookeeper) if options.zookeeper else contextlib.nullcontext(),
+        ports.open_ports(options.silent_port, None, options.zookeeper) if has_ports else contextlib.nullcontext()
     ):
         holds_logs: contextlib.AbstractAsyncContextManager[None] | None = contextlib.nullcontext()
         with _ready_file(options.ready_file) as write_ready_file:

@@ -9,7 +9,7 @@ import pytest
 from minibroker.server.remote import holder, link
 from minibroker.server.remote.link import Ask, LinkError, Register
 from minibroker_container.meeting import Registrar
-from minibroker_container.ports import open_ports, open_zookeeper
+from minibroker_container.ports import open_ports
 from tests.kafka.real_kafka import free_ports
 
 ANY = "127.0.0.1:0"
@@ -63,16 +63,16 @@ async def test_the_oldest_connection_goes_when_there_are_too_many(monkeypatch: p
 
 async def test_a_zookeeper_is_loaded_with_its_first_client(caplog: pytest.LogCaptureFixture) -> None:
     (port,) = free_ports(1)
-    async with open_zookeeper(f"127.0.0.1:{port}"):
+    async with open_ports([], zookeeper=f"127.0.0.1:{port}"):
         for _ in range(2):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(b"ruok")
             assert await reader.read() == b"imok"
             writer.close()
-        async with open_zookeeper(f"127.0.0.1:{port}"):
+        async with open_ports([], zookeeper=f"127.0.0.1:{port}"):
             assert f"--zookeeper 127.0.0.1:{port} cannot be opened" in caplog.text
     with pytest.raises(ValueError, match=r"^--zookeeper: "):
-        await open_zookeeper("nothing").__aenter__()
+        await open_ports([], zookeeper="nothing").__aenter__()
 
 
 async def test_an_address_in_use_is_logged_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
