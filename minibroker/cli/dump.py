@@ -81,11 +81,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def size(text: str) -> int:
-    """Parse a number of bytes. The function is called `size` because argparse shows its name in error messages."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is not above 0")
-    return number
+    """Parse a number of bytes."""
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of bytes above 0")
+    return int(text)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -309,7 +309,7 @@ def _add_schema(seeds: Seeds, data: object, place: str) -> None:
 
 def _check_fields(data: object, known: Sequence[str], place: str) -> dict[str, Any]:
     if not isinstance(data, Mapping):
-        raise SeedError(f"{place}: {_shorten(data)} is not a mapping of fields; there are {', '.join(known)}")
+        raise SeedError(f"{place}: {_shorten(data)} is not a mapping; write one with fields of {', '.join(known)}")
     fields = {str(name): value for name, value in cast("Mapping[object, Any]", data).items()}
     for name in fields:
         if name not in known:

@@ -220,24 +220,24 @@ def _create_directory(target: str) -> None:
 
 def _check_target(core: Core, target: str) -> None:
     if _is_inside(target, core.topics.data_dir):
-        raise ConflictError(f"snapshot: {target} lies in {core.topics.data_dir}, the broker's own directory")
+        raise ConflictError(f"snapshot: {target!r} lies in {core.topics.data_dir!r}, the broker's own directory")
     if os.path.lexists(target) and not is_incomplete(target):
-        raise ConflictError(f"snapshot: {target} is there already; name a new one")
+        raise ConflictError(f"snapshot: {target!r} exists already; name a new directory")
 
 
 def _check_source(core: Core, source: str) -> Mark | None:
     """Check that a directory may be restored, and return its mark, if any."""
     if not os.path.isdir(source):
-        raise NotFoundError(f"restore: {source} is not a snapshot: there is no such directory")
+        raise NotFoundError(f"restore: {source!r} is not a snapshot: there is no such directory")
     own = core.topics.data_dir
     if _is_inside(source, own) or _is_inside(own, source):
-        raise ConflictError(f"restore: {source} is, holds or lies in {own}, the broker's own directory")
+        raise ConflictError(f"restore: {source!r} is, holds or lies in {own!r}, the broker's own directory")
     mark = read_mark(source)
     metadata_files = directory_names.TOPICS_FILE, directory_names.META_PROPERTIES
     if not any(os.path.exists(f"{source}/{name}") for name in metadata_files):
-        raise NotFoundError(f"restore: {source} is not a snapshot: it has no {' and no '.join(metadata_files)}")
+        raise NotFoundError(f"restore: {source!r} is not a snapshot: it has no {' and no '.join(metadata_files)}")
     if os.path.exists(f"{source}/{UNFINISHED}"):
-        raise ConflictError(f"restore: {source} has an unfinished write: start a broker on it first, and stop it")
+        raise ConflictError(f"restore: {source!r} has an unfinished write: start a broker on it first, and stop it")
     return mark
 
 

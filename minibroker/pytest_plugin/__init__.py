@@ -354,6 +354,7 @@ def _read_options(config: pytest.Config, *, is_under_chaos: bool) -> BrokerOptio
         UsageError: a setting is invalid.
     """
     from minibroker.broker.checked_options import CHAOS_BROKERS, CHAOS_PROPERTIES  # noqa: PLC0415 - the same
+    from minibroker.cluster.topic_admin import TopicSpec  # noqa: PLC0415 - the same
 
     settings: dict[str, str] = {}
     for source, lines in (("kafka_config", config.getini("kafka_config")), ("--kafka-set", config.option.kafka_set)):
@@ -371,10 +372,16 @@ def _read_options(config: pytest.Config, *, is_under_chaos: bool) -> BrokerOptio
         _read_flag(config, name)
     if is_under_chaos and int(number) >= CHAOS_BROKERS:
         settings = {**CHAOS_PROPERTIES, **settings}
+    topics = [*config.getini("kafka_topics"), *config.option.kafka_topic]
+    for topic in topics:
+        try:
+            TopicSpec.parse(topic)
+        except ValueError as error:
+            raise pytest.UsageError(f"kafka_topics: {error}") from None
     return {
         "check": is_under_chaos,
         "config": settings,
-        "topics": [*config.getini("kafka_topics"), *config.option.kafka_topic],
+        "topics": topics,
         "brokers": int(number),
         "journal": _JOURNAL,
         "registry": _read_flag(config, "kafka_registry"),

@@ -88,7 +88,7 @@ def test_a_fault_without_effect_is_named(broker: Broker) -> None:
     [
         ({"topic": "orders", "error": 500}, "topic: 'orders' has no meaning for the schema registry"),
         ({"disconnect": "after"}, "disconnect: 'after' has no meaning"),
-        ({}, "nothing happens"),
+        ({}, "the fault has no effect"),
         ({"error": "NOT_CONTROLLER"}, "error: 'NOT_CONTROLLER' is neither an HTTP status"),
         ({"error": 200}, "error: 200 is neither"),
         ({"error": True}, "error: True is neither"),

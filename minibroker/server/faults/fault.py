@@ -181,7 +181,7 @@ class Fault:
             if name not in _OF_REGISTRY:
                 raise FaultError(f"{name}: {value!r} has no meaning for the schema registry")
         if self.error is None and self.delay_ms is None and self.jitter_ms is None:
-            raise FaultError("nothing happens: give one of error, delay_ms, jitter_ms")
+            raise FaultError("the fault has no effect; give one of error, delay_ms, jitter_ms")
         if self.error is not None and not (isinstance(self.error, int) and self.http_status in range(400, 600)):
             raise FaultError(f"error: {self.error!r} is neither an HTTP status, such as 503, nor a code, such as 40403")
 
@@ -201,7 +201,7 @@ class Fault:
     def _check_actions(self) -> None:
         actions = [name for name in ACTIONS if getattr(self, name) is not None]
         if not actions and all(getattr(self, name) is None for name in _MODIFIERS):
-            raise FaultError(f"nothing happens: give one of {', '.join((*ACTIONS, *_MODIFIERS))}")
+            raise FaultError(f"the fault has no effect; give one of {', '.join((*ACTIONS, *_MODIFIERS))}")
         if len(actions) > 1:
             raise FaultError(
                 f"{actions[1]}: {getattr(self, actions[1])!r} cannot go with {actions[0]}: a fault does one thing"
@@ -388,7 +388,7 @@ def parse_faults(data: object, source: str) -> list[Fault]:
         document = cast("Mapping[object, object]", data)
         for name in document:
             if name != "faults":
-                raise FaultError(f"{source}: {name!r} is not known; there is faults, a list")
+                raise FaultError(f"{source}: {name}: there is no such field; the only field is faults, a list")
         if not document:
             raise FaultError(f"{source}: it has no faults; write a list of them")
         faults = document["faults"]

@@ -81,7 +81,7 @@ BAD_REQUESTS: list[tuple[str, str, Any, str]] = [
         ("POST", "/snapshots", {"name": name}, f"no part . or .. between slashes, not {name!r}")
         for name in (".", "..", "a/../b", "./a")
     ],
-    ("POST", "/faults", {"api": "Produce"}, "nothing happens: give one of "),
+    ("POST", "/faults", {"api": "Produce"}, "the fault has no effect; give one of "),
     ("POST", "/faults", {"api": "Prod", "delay_ms": 1}, "api: 'Prod' is not an API of Kafka"),
     ("POST", "/faults", {"api": "Produce", "eror": 1}, "eror: there is no such field; did you mean error?"),
     ("POST", "/faults", {"api": "Produce", "error": "OOPS"}, f"error: 'OOPS' {_NO_ERROR}"),

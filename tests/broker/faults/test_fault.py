@@ -23,7 +23,7 @@ def fault(**fields: Any) -> Fault:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({}, "nothing happens: give one of error, drop, disconnect"),
+        ({}, "the fault has no effect; give one of error, drop, disconnect"),
         ({"api": "Prodcue", "drop": "after"}, "api: 'Prodcue' is not an API of Kafka; did you mean Produce?"),
         ({"api": 3, "drop": "after"}, "api: 3 is not a text"),
         ({"error": "NOT_LEADER"}, "error: 'NOT_LEADER' is neither the name nor the number"),
@@ -174,7 +174,7 @@ def test_faults_are_read_from_yaml(tmp_path: Path) -> None:
     [
         ("f.json", "{", "not JSON: Expecting property name"),
         ("f.json", "3", "faults: 3 is not a list"),
-        ("f.json", '{"fault": []}', "'fault' is not known; there is faults, a list"),
+        ("f.json", '{"fault": []}', "fault: there is no such field; the only field is faults"),
         ("f.json", "{}", "it has no faults; write a list"),
         ("f.json", '[{"drop": "after"}, 3]', "fault 2: 3 is not a mapping of fields"),
         ("f.json", '[{"drop": "after"}, {"drop": "now"}]', "fault 2: drop: 'now' is not one of before, after"),

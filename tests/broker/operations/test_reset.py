@@ -133,7 +133,7 @@ def test_a_snapshot_is_a_data_directory(tmp_path: Path) -> None:
     with Broker(topics=["given"], timeout=PATIENCE_S) as broker:
         fill(broker)
         broker.snapshot(directory).delete()
-        with pytest.raises(OperationError, match=r"snapshot: .*/snapshot is there already"):
+        with pytest.raises(OperationError, match=r"snapshot: '.*/snapshot' exists already"):
             broker.snapshot(directory)
     with Broker(data_dir=directory) as again:
         assert [record.text() for record in again.records("given")] == ["x", "y"]

@@ -220,7 +220,7 @@ def test_a_snapshot_into_a_directory_in_use_is_refused(harness: Harness, tmp_pat
     (tmp_path / "file").write_text("of somebody")
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     before = files(tmp_path)
-    with pytest.raises(ConflictError, match=r"own directory|is there already"):
+    with pytest.raises(ConflictError, match=r"own directory|exists already"):
         take_snapshot(harness.services, tmp_path / target)
     assert files(tmp_path) == before
 
