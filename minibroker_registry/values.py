@@ -209,7 +209,7 @@ class TopicSource:
         """Return the id and the schema of the latest version of a subject."""
         version = self.state.version(subjects.normalize(subject), _LATEST)
         if version is None:
-            raise LookupError(f"The subject {subject!r} has no schema; register one first")
+            raise LookupError(f"There is no schema of the subject {subject!r}; register one first")
         return version.id, self._formats.parse(version.content, version.subject, self._state.referenced)
 
     def apply(self, begins_anew: bool, records: Iterable[Record]) -> None:  # noqa: FBT001 - what `read` returns

@@ -173,7 +173,7 @@ public sealed class Broker : IAsyncDisposable
             RedirectStandardError = true,
         };
         var arguments = new List<string>(command.Skip(1));
-        arguments.AddRange(new[] { "serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--stop-with-stdin" });
+        arguments.AddRange(new[] { "serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--stop-with-stdin", "--journal" });
         arguments.AddRange(options.Topics.SelectMany(topic => new[] { "--topic", topic }));
         arguments.AddRange(new[] { "--brokers", $"{options.Brokers}" });
         arguments.AddRange(options.Registry ? new[] { "--registry", "127.0.0.1:0" } : Array.Empty<string>());

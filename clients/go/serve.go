@@ -127,7 +127,7 @@ func (o ServeOptions) command(ctx context.Context) ([]string, error) {
 		}
 		command = []string{program}
 	}
-	command = append(command, "serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--stop-with-stdin")
+	command = append(command, "serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--stop-with-stdin", "--journal")
 	for _, topic := range o.Topics {
 		command = append(command, "--topic", topic)
 	}

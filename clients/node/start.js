@@ -9,6 +9,7 @@ const { damage, findProgram, hint } = require("./program.js");
 const START_MS = 60_000;
 const STOP_MS = 30_000;
 const KEPT_ERRORS = 8192;
+const OPTIONS = ["command", "topics", "brokers", "registry", "token", "args", "stderr"];
 
 function withTimeout(promise, milliseconds, onTimeout) {
   let timer;
@@ -42,13 +43,17 @@ class Broker {
   }
 }
 
-async function start({ command, topics = [], brokers = 1, registry = false, token, args = [], stderr = process.stderr } = {}) {
+async function start(options = {}) {
+  const { command, topics = [], brokers = 1, registry = false, token, args = [], stderr = process.stderr, ...others } = options;
+  const [unknown] = Object.keys(others);
+  if (unknown) throw new TypeError(`minibroker: ${unknown}: start has no such option; it has ${OPTIONS.join(", ")}`);
   const [program, ...first] = command ?? [findProgram()];
-  const options = ["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--stop-with-stdin"];
-  options.push(...topics.flatMap((topic) => ["--topic", topic]), "--brokers", String(brokers));
-  options.push(...(registry ? ["--registry", "127.0.0.1:0"] : []), ...args);
+  // Failed waits show the newest requests of the journal.
+  const words = ["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--stop-with-stdin", "--journal"];
+  words.push(...topics.flatMap((topic) => ["--topic", topic]), "--brokers", String(brokers));
+  words.push(...(registry ? ["--registry", "127.0.0.1:0"] : []), ...args);
   const env = { ...process.env, ...(token ? { MINIBROKER_CONTROL_TOKEN: token } : {}) };
-  const child = spawn(program, [...first, "serve", ...options], { env, stdio: ["pipe", "pipe", "pipe"] });
+  const child = spawn(program, [...first, "serve", ...words], { env, stdio: ["pipe", "pipe", "pipe"] });
   let kept = "";
   child.stderr.setEncoding("utf8").on("data", (text) => {
     kept = (kept + text).slice(-KEPT_ERRORS);
@@ -64,23 +69,23 @@ async function start({ command, topics = [], brokers = 1, registry = false, toke
     if (typeof reason === "string") throw fail(`serve has ended before it was ready, with ${reason}${damage(program)}`);
     throw fail(`does not start: ${reason.message}; ${hint(program)}`);
   });
-  const ready = new Promise((resolve) => {
+  const readyLine = new Promise((resolve) => {
     createInterface({ input: child.stdout }).on("line", (line) => {
       if (line.startsWith("minibroker ready:")) resolve(line);
     });
   });
   try {
-    const line = await withTimeout(Promise.race([ready, early]), START_MS, (reject) =>
+    const line = await withTimeout(Promise.race([readyLine, early]), START_MS, (reject) =>
       reject(fail(`has not become ready in ${START_MS / 1000} s`)),
     );
     early.catch(() => {});
-    const words = Object.fromEntries(line.split(" ").map((word) => [word.split("=")[0], word.slice(word.indexOf("=") + 1)]));
+    const ready = Object.fromEntries(line.split(" ").map((word) => [word.split("=")[0], word.slice(word.indexOf("=") + 1)]));
     // Do not keep a process alive that never stops its broker. The broker ends when its stdin is closed.
     for (const each of [child, child.stdin, child.stdout, child.stderr]) each.unref?.();
-    const control = new ControlClient(words.control, { token });
+    const control = new ControlClient(ready.control, { token });
     const about = await control.about();
     if (about.version !== version) throw fail(`has the version ${about.version}, and the package minibroker ${version}`);
-    return new Broker(child, ended, words, control);
+    return new Broker(child, ended, ready, control);
   } catch (error) {
     child.kill("SIGKILL");
     throw error;

@@ -105,7 +105,7 @@ class Cluster:
         """
         node = self.nodes.get(node_id)
         if node is None:
-            raise ClusterError(f"there is no broker {node_id}; brokers: {', '.join(map(str, self.nodes))}")
+            raise ClusterError(f"there is no broker {node_id}; ids of brokers: {', '.join(map(str, self.nodes))}")
         return node
 
     def assign_replicas(self, partitions: int, factor: int) -> list[Replicas]:

@@ -226,7 +226,7 @@ def create_topics(core: Core, plans: list[TopicPlan]) -> list[Topic]:
         raise disk_refusal(error) from error
 
 
-_SEPARATELY: Final = "give each topic as an item of its own"
+_SEPARATELY: Final = "give each topic separately: --topic a --topic b, or a line for each"
 
 
 class TopicSpec(NamedTuple):

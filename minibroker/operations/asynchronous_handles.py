@@ -237,7 +237,7 @@ class AsyncBrokers(Handle):
             KeyError: there is no such broker; the message names the existing ones.
         """
         if node_id not in self._services.core.cluster.nodes:
-            raise KeyError(f"there is no broker {node_id}; brokers: {', '.join(map(str, self))}")
+            raise KeyError(f"there is no broker {node_id}; ids of brokers: {', '.join(map(str, self))}")
         return AsyncBrokerNode(self._broker, node_id)
 
 

@@ -31,7 +31,7 @@ def reasons_never_to_match(services: Services, fault: "Fault") -> Iterator[str]:
         yield f"versions: {fault.versions!r} are versions that no API of this fault is served in"
     nodes = services.core.cluster.nodes
     if fault.node is not None and fault.node not in nodes:
-        yield f"node: there is no broker {fault.node}; brokers: {', '.join(map(str, nodes))}"
+        yield f"node: there is no broker {fault.node}; ids of brokers: {', '.join(map(str, nodes))}"
     name = fault.topic
     if name is None or re.search(r"[*?]", name):
         return

@@ -124,7 +124,8 @@ def explain(expected: RecordMatcher, records: Iterable[ConsumerRecord], decode: 
 
 def describe(record: ConsumerRecord, decode: Decode = getattr) -> str:
     """Return a one-line description of a record."""
-    headers = f", headers={_shorten(repr(dict(record.headers)))}" if record.headers else ""
+    shown = ", ".join(f"{name!r}: {show(value)}" for name, value in record.headers)
+    headers = f", headers={{{_shorten(shown)}}}" if shown else ""
     position = f"{record.topic}-{record.partition}@{record.offset}"
     key, value = (show(decode(record, name)) for name in ("key", "value"))
     return f"{position}: key={key}, value={value}{headers}"

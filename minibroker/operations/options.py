@@ -141,7 +141,7 @@ _VALUE_FORMS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "control": (_TEXT, "'127.0.0.1:0'"),
     "control_token": (_TEXT, "'secret'"),
     "data_dir": (_PATH, "'data'"),
-    "journal": ((int,), "1000"),
+    "journal": ((int,), "True"),
     "listen": ((str,), "'127.0.0.1:9092'"),
     "listeners": (_TEXT, "'PLAINTEXT://127.0.0.1:9092'"),
     "page": ((bool, str, NoneType), "True"),
@@ -207,8 +207,9 @@ def _check_class(kind: str, name: str, value: object) -> None:
     elif name in ("topics", "also_listen", "racks") and isinstance(value, str):
         raise TypeError(f"{name}: {value!r} is a string; give a list, such as [{value!r}]")
     elif name in _VALUE_FORMS and (classes := _VALUE_FORMS[name][0]) and not isinstance(value, classes):
-        shown_value = f"a value of type {type(value).__name__}" if name == "control_token" else repr(value)
-        raise TypeError(f"{name}: {shown_value} has the wrong type; write {kind}({name}={_VALUE_FORMS[name][1]})")
+        shown = "the value" if name == "control_token" else repr(value)
+        example = _VALUE_FORMS[name][1]
+        raise TypeError(f"{name}: {shown} is of type {type(value).__name__}; write {kind}({name}={example})")
 
 
 def _check_security(kind: str, value: object) -> None:
@@ -230,4 +231,5 @@ def _suggest_option(kind: str, name: str, value: Any) -> str:
         return suggestion(name, _TYPES) or f"; there are {', '.join(_TYPES)}"
     if name == "port" and isinstance(value, int):
         return f"; write {kind}(listen='127.0.0.1:{value}')"
-    return f"; write {kind}({meant}={_VALUE_FORMS[meant][1]})"
+    classes, example = _VALUE_FORMS[meant]
+    return f"; write {kind}({meant}={repr(value) if str in classes and isinstance(value, str) else example})"

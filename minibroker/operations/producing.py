@@ -158,7 +158,7 @@ def _make_record(message: Message, now_ms: int, magic: int) -> NewRecord:
         raise OperationError(f"headers: format v{magic} does not have any")
     timestamp = now_ms if message.timestamp is None else message.timestamp
     if not _is_integer(timestamp):
-        raise OperationError(f"timestamp: {timestamp!r} is not a whole number of milliseconds")
+        raise OperationError(f"timestamp: {timestamp!r} is not a whole number of milliseconds since 1970")
     if timestamp < NO_TIMESTAMP:
         raise OperationError(f"timestamp: {timestamp} is negative")
     return NewRecord(key, value, timestamp, headers)

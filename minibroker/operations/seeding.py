@@ -309,7 +309,7 @@ def _add_schema(seeds: Seeds, data: object, place: str) -> None:
 
 def _check_fields(data: object, known: Sequence[str], place: str) -> dict[str, Any]:
     if not isinstance(data, Mapping):
-        raise SeedError(f"{place}: {_shorten(data)} is not a mapping; write one with fields of {', '.join(known)}")
+        raise SeedError(f"{place}: it is {_shorten(data)}, not a mapping with some of the fields {', '.join(known)}")
     fields = {str(name): value for name, value in cast("Mapping[object, Any]", data).items()}
     for name in fields:
         if name not in known:
@@ -332,7 +332,7 @@ def _get_list(fields: Mapping[str, Any], name: str, place: str) -> Sequence[obje
 
 def _get_required(fields: Mapping[str, Any], name: str, place: str) -> str:
     if fields.get(name) is None:
-        raise SeedError(f"{place}: the field {name} is missing")
+        raise SeedError(f"{place}: the field {name!r} is missing")
     return _convert(_to_text, fields[name], place=f"{place}: {name}")
 
 

@@ -377,7 +377,8 @@ def _read_options(config: pytest.Config, *, is_under_chaos: bool) -> BrokerOptio
         try:
             TopicSpec.parse(topic)
         except ValueError as error:
-            raise pytest.UsageError(f"kafka_topics: {error}") from None
+            source = "--kafka-topic" if topic in config.option.kafka_topic else "kafka_topics"
+            raise pytest.UsageError(f"{source}: {error}") from None
     return {
         "check": is_under_chaos,
         "config": settings,
@@ -426,10 +427,10 @@ def _read_security(config: pytest.Config) -> Security | None:
     """
     users: dict[str, str] = {}
     for source, lines in (("kafka_users", config.getini("kafka_users")), ("--kafka-user", config.option.kafka_user)):
-        for line in lines:
+        for number, line in enumerate(lines, 1):
             name, colon, password = line.partition(":")
             if not colon or not name or not password:
-                raise pytest.UsageError(f"{source}: a user is not NAME:PASSWORD")
+                raise pytest.UsageError(f"{source}: user {number} is not NAME:PASSWORD")
             users[name] = password
     protocol = config.option.kafka_security or config.getini("kafka_security")
     if not protocol:
@@ -441,4 +442,4 @@ def _read_security(config: pytest.Config) -> Security | None:
     try:
         return Security(protocol, users=users)
     except ValueError as error:
-        raise pytest.UsageError(f"kafka_security: {error}") from None
+        raise pytest.UsageError(f"kafka_security: {error}; for no security, leave it out") from None

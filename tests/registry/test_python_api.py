@@ -181,7 +181,7 @@ def test_a_value_that_does_not_fit_is_named_and_nothing_is_written(
     kafka.schemas.register("orders-value", schema, kind)
     with pytest.raises(OperationError, match=f"value: .*{message}"):
         kafka.produce("orders", {"id": 1}, value, schema="orders-value")
-    with pytest.raises(OperationError, match="key: The subject 'orders-key' has no schema"):
+    with pytest.raises(OperationError, match="key: There is no schema of the subject 'orders-key'"):
         kafka.produce("orders", {"id": 1}, key="a", schema="orders-value", key_schema="orders-key")
     assert "orders" not in kafka.topics()
 

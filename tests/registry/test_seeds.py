@@ -87,14 +87,14 @@ WRONG: list[tuple[list[Any], list[Any], str]] = [
     ([{"subject": "a", "schema": "{"}], [], "schema 1: Invalid schema"),
     ([{"subject": "a", "schema": V1}, {"subject": "a", "schema": INCOMPATIBLE}], [], "schema 2: Schema being"),
     ([{"subject": "a"}], [], "schema 1: schema: give either the schema or a file with it"),
-    ([{"schema": V1}], [], "schema 1: the field subject is missing"),
+    ([{"schema": V1}], [], "schema 1: the field 'subject' is missing"),
     ([{"subject": "a", "schema": V1, "compatibility": "HALF"}], [], "schema 1: Invalid compatibility level"),
     (
         [{"subject": "a", "schema": V1, "references": [3]}],
         [],
-        "schema 1: 3 is not a mapping; write one with",
+        "schema 1: it is 3, not a mapping",
     ),
-    ([], [{"topic": "t", "value": 1, "schema": "a"}], "record 1: value: The subject 'a' has no schema"),
+    ([], [{"topic": "t", "value": 1, "schema": "a"}], "record 1: value: There is no schema of the subject 'a'"),
     ([{"subject": "a", "schema": V1}], [{"topic": "t", "value": {}, "schema": "a"}], "record 1: value: "),
 ]
 

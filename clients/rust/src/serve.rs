@@ -122,7 +122,7 @@ impl ServeOptions {
             words.push(find_program()?);
         }
         words.extend(
-            ["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--stop-with-stdin"].map(Into::into),
+            ["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--stop-with-stdin", "--journal"].map(Into::into),
         );
         for topic in &self.topics {
             words.extend(["--topic".into(), topic.clone()]);

@@ -16,7 +16,8 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     """
     names = list(known)
     longer = [candidate for candidate in names if name and candidate.startswith(name)]
-    similar = _find_closest(name, names, cutoff=0.75) or (longer if len(longer) == 1 else [])
+    same = [candidate for candidate in names if candidate.lower() == name.lower()]
+    similar = same or _find_closest(name, names, cutoff=0.75) or (longer if len(longer) == 1 else [])
     return f"; did you mean {similar[0]}?" if similar else ""
 
 

@@ -177,9 +177,9 @@ class Fault:
         return matcher("* /*" if "/" not in pattern else f"* {pattern}" if pattern.startswith("/") else pattern)
 
     def _check_for_registry(self) -> None:
-        for name, value in self.to_json().items():
+        for name in self.to_json():
             if name not in _OF_REGISTRY:
-                raise FaultError(f"{name}: {value!r} has no meaning for the schema registry")
+                raise FaultError(f"{name}: the schema registry has no such fault; give error, delay_ms or jitter_ms")
         if self.error is None and self.delay_ms is None and self.jitter_ms is None:
             raise FaultError("the fault has no effect; give one of error, delay_ms, jitter_ms")
         if self.error is not None and not (isinstance(self.error, int) and self.http_status in range(400, 600)):
@@ -204,7 +204,7 @@ class Fault:
             raise FaultError(f"the fault has no effect; give one of {', '.join((*ACTIONS, *_MODIFIERS))}")
         if len(actions) > 1:
             raise FaultError(
-                f"{actions[1]}: {getattr(self, actions[1])!r} cannot go with {actions[0]}: a fault does one thing"
+                f"{actions[1]}: {getattr(self, actions[1])!r} cannot go with the field {actions[0]}; leave one out"
             )
         required_apis = self._required_apis
         if required_apis and (self._is_api is None or not any(map(self._is_api, required_apis))):

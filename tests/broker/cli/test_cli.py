@@ -353,13 +353,13 @@ def test_an_address_in_use_is_named(refused: Callable[..., str]) -> None:
 @pytest.mark.parametrize(
     ("spec", "word"),
     [
-        ("a b", "give each topic as an item of its own"),
+        ("a b", "give each topic separately"),
         ("", "Topic name is invalid"),
         (":3", "Topic name is invalid"),
         ("a:0", "Number of partitions"),
         ("a:x", "'x' is not a number of partitions"),
         ("a:-1", "'-1' is not a number of partitions"),
-        ("a:1 b", "'1 b' is not a number of partitions; give each topic as an item of its own"),
+        ("a:1 b", "'1 b' is not a number of partitions; give each topic separately"),
         ("a:1:nothing", "'nothing' is not key=value"),
         ("a:1:no.such.key=1", "no.such.key"),
         ("a:1:retention.ms=soon", "retention.ms"),

@@ -142,7 +142,7 @@ def test_a_producer_finds_new_leaders_after_others_have_been_forgotten(begins_an
 
 def test_what_there_is_not_is_named() -> None:
     with Broker(topics=["t"]) as broker:
-        with pytest.raises(KeyError, match="there is no broker 7; brokers: 1"):
+        with pytest.raises(KeyError, match="there is no broker 7; ids of brokers: 1"):
             broker.brokers[7]
         with pytest.raises(ClusterError, match="there is no broker 7"):
             broker.move_leader("t", 0, 7)

@@ -43,7 +43,7 @@ def test_settings_with_an_effect_are_not(tmp_path: Any) -> None:
     ("fields", "reason"),
     [
         ({"api": "Produce", "versions": "90+"}, "versions: '90+' are versions that no API of this fault is served in"),
-        ({"node": 7}, "node: there is no broker 7; brokers: 1"),
+        ({"node": 7}, "node: there is no broker 7; ids of brokers: 1"),
         (
             {"topic": "orders", "partition": 3},
             "partition: topic 'orders' has no partition 3; it has 2 partitions",

@@ -133,7 +133,7 @@ public final class Minibroker implements AutoCloseable {
     private static Minibroker start(Options options) {
         Program program = new Program(System.getenv());
         List<String> command = new ArrayList<>(options.command.isEmpty() ? List.of(program.find()) : options.command);
-        command.addAll(List.of("serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--stop-with-stdin"));
+        command.addAll(List.of("serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--stop-with-stdin", "--journal"));
         command.addAll(options.arguments);
         ProcessBuilder builder = new ProcessBuilder(command);
         if (options.token != null) {
