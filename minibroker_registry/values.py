@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
+from minibroker.config.names import suggestion
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_registry import subjects
 from minibroker_registry.formats import Formats
@@ -209,7 +210,8 @@ class TopicSource:
         """Return the id and the schema of the latest version of a subject."""
         version = self.state.version(subjects.normalize(subject), _LATEST)
         if version is None:
-            raise LookupError(f"There is no schema of the subject {subject!r}; register one first")
+            hint = suggestion(subject, self.state.subjects("", with_deleted=False)) or "; register one first"
+            raise LookupError(f"There is no schema of the subject {subject!r}{hint}")
         return version.id, self._formats.parse(version.content, version.subject, self._state.referenced)
 
     def apply(self, begins_anew: bool, records: Iterable[Record]) -> None:  # noqa: FBT001 - what `read` returns

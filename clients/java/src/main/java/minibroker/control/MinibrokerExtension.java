@@ -73,8 +73,12 @@ final class MinibrokerExtension
     /** Turns a wait in vain into a failure of the test: JUnit counts other exceptions as errors. */
     @Override
     public void handleTestExecutionException(ExtensionContext context, Throwable thrown) throws Throwable {
-        boolean isFailure = thrown instanceof ControlException it && List.of("timeout", "unexpected").contains(it.code());
-        throw isFailure ? new AssertionError(thrown.getMessage(), thrown) : thrown;
+        if (!(thrown instanceof ControlException it && List.of("timeout", "unexpected").contains(it.code()))) {
+            throw thrown;
+        }
+        AssertionError failure = new AssertionError(thrown.getMessage(), thrown);
+        failure.setStackTrace(thrown.getStackTrace());
+        throw failure;
     }
 
     @Override
