@@ -145,7 +145,10 @@ class AsyncBroker(AsyncOperations):
     def registry_url(self) -> str:
         """The address of the schema registry. Raises RuntimeError if there is none or the broker is not running."""
         if self._registry is None:
-            raise RuntimeError("there is no schema registry; Broker(registry=True) has one")
+            raise RuntimeError(
+                "there is no schema registry; to add one, write Broker(registry=True), or set kafka_registry in the ini "
+                "file of pytest"
+            )
         return self._registry.url
 
     @property

@@ -87,6 +87,8 @@ class CheckedOptions:
         self._page = _parse_address("page", DEFAULT_LISTEN if page is True else page or None, self._control_token)
         registry = options.get("registry")
         registry = DEFAULT_LISTEN if registry is True else registry or None
+        if registry is not None and ":" not in registry:
+            raise ValueError(f"registry: {registry!r} is not HOST:PORT; in Python, True takes a free port")
         self._registry = None if registry is None else parse_address(registry.removeprefix("https://"), "registry")
         self.is_registry_optional = False
         self._has_secure_registry = registry is not None and registry.startswith("https://")

@@ -226,7 +226,9 @@ def create_topics(core: Core, plans: list[TopicPlan]) -> list[Topic]:
         raise disk_refusal(error) from error
 
 
-_SEPARATELY: Final = "give each topic separately: --topic a --topic b, or a line for each"
+_SEPARATELY: Final = (
+    "give each topic separately: --topic a --topic b, a line for each in an ini file, topics=['a', 'b'] in Python"
+)
 
 
 class TopicSpec(NamedTuple):

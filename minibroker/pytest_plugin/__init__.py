@@ -442,4 +442,5 @@ def _read_security(config: pytest.Config) -> Security | None:
     try:
         return Security(protocol, users=users)
     except ValueError as error:
-        raise pytest.UsageError(f"kafka_security: {error}; for no security, leave it out") from None
+        source = "--kafka-security" if config.option.kafka_security else "kafka_security"
+        raise pytest.UsageError(f"{source}: {error}; for no security, leave it out") from None
