@@ -146,8 +146,8 @@ class AsyncBroker(AsyncOperations):
         """The address of the schema registry. Raises RuntimeError if there is none or the broker is not running."""
         if self._registry is None:
             raise RuntimeError(
-                "there is no schema registry; to add one, write Broker(registry=True), or set kafka_registry in the ini "
-                "file of pytest"
+                "there is no schema registry; to add one, write Broker(registry=True), or set kafka_registry in the "
+                "ini file of pytest"
             )
         return self._registry.url
 

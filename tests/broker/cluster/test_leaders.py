@@ -134,7 +134,7 @@ def test_a_leader_that_was_no_replica_takes_the_place_of_the_one_before(make_clu
 @pytest.mark.parametrize(
     ("place", "to", "reason"),
     [
-        (("t", 0), 9, "there is no broker 9; brokers: 1, 2, 3"),
+        (("t", 0), 9, "there is no broker 9; ids of brokers: 1, 2, 3"),
         (("t", 7), 1, "there is no partition t-7"),
         (("u", 0), 1, "there is no partition u-0"),
         (("t", 0), 2, "t-0 cannot move to node 2, which is down"),

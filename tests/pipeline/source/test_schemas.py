@@ -388,7 +388,7 @@ def test_errors_of_the_option(topics: Topics) -> None:
         topics.source().schema()
     topics.rest.register("other-value", V1)
     for schemas, pattern in (
-        ("true", "schemas: The subject 'orders-value' has no schema"),
+        ("true", "schemas: There is no schema of the subject 'orders-value'"),
         ("URL", "schemas: The registry at http.* 404: Subject 'orders-value' not found"),
         ("http://127.0.0.1:1", "schemas: The registry at http://127.0.0.1:1 cannot be asked"),
         ("yes", "schemas: 'yes': expected one of true, false, topic"),
