@@ -79,8 +79,8 @@ def find(
 
 def cache_dir() -> Path:
     """Return the folder in which jars are cached."""
-    if "XDG_CACHE_HOME" in os.environ:
-        base = Path(os.environ["XDG_CACHE_HOME"])
+    if given := os.environ.get("XDG_CACHE_HOME"):
+        base = Path(given)
     else:
         base = Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
     return base / "minibroker"

@@ -62,8 +62,8 @@ def java_modules() -> str:
 
 def cache_dir(version: str = VERSION) -> Path:
     """Where the jars of this version are kept."""
-    if "XDG_CACHE_HOME" in os.environ:
-        base = Path(os.environ["XDG_CACHE_HOME"])
+    if given := os.environ.get("XDG_CACHE_HOME"):
+        base = Path(given)
     else:
         base = Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
     return base / "minibroker" / f"kafka-{version}"
