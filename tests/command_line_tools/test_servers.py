@@ -14,7 +14,7 @@ import pytest
 from minibroker import Broker
 from minibroker_tools.commands import zookeeper
 from minibroker_tools.commands.server import list_processes, stop_brokers
-from tests.command_line_tools.runs import run_tool
+from tests.command_line_tools.runs import IN_THIS_PROCESS, run_tool
 from tests.patience import PATIENCE_S, eventually
 from tests.programs import module_command
 
@@ -69,6 +69,7 @@ def test_a_zookeeper_that_cannot_start_says_why(text: str | None, message: str, 
     assert (refused.status, message in refused.err) == (1, True)
 
 
+@IN_THIS_PROCESS
 def test_a_zookeeper_takes_a_port_and_a_directory_or_needs_no_file_of_kafkas_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
