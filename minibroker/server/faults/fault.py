@@ -74,6 +74,9 @@ class FaultError(OperationError):
     """An invalid fault. The message begins with the name of the field."""
 
 
+FaultError.__module__ = "minibroker"  # from which users import it
+
+
 class RequestContext(NamedTuple):
     """The properties of a request that faults are matched against."""
 
