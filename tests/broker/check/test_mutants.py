@@ -127,7 +127,8 @@ def test_several_requests_in_flight_without_idempotence_change_the_order() -> No
             broker.produce("in", str(number), key="k")
         with consumer(broker) as opened:
             output = producer(broker, batch_num_messages=1)
-            with broker.fault(api="Produce", topic="out", error="NOT_LEADER_OR_FOLLOWER", times=1):
+            # The first request is refused once the others are in flight, too.
+            with broker.fault(api="Produce", topic="out", error="NOT_LEADER_OR_FOLLOWER", delay_ms=500, times=1):
                 for message in read(opened, 4):
                     output.produce("out", message.value(), message.key())
                 assert output.flush(PATIENCE_S) == 0
