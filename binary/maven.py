@@ -102,7 +102,7 @@ def fill(archives: Sequence[Path], dist: Path) -> None:
 
 
 def _list_files(folder: Path) -> dict[str, Path]:
-    """Return the files below a folder by their names in a jar."""
+    """Return the files below a folder, keyed by their names in a jar."""
     return {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
 
 

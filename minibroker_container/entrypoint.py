@@ -346,7 +346,7 @@ def container_command(
         _check_stores(translated, configs)
     options, secrets = serve_options(translated, places)
     if not (arguments or configs or any(environment[name] for name in environment if name.startswith("MINIBROKER_"))):
-        # The images of ZooKeeper need no variable either.
+        # ZooKeeper's images also start without variables, so this container may stand for one.
         options += ["--zookeeper", "0.0.0.0:2181"]
     return ["minibroker", "serve", *options, *(pass_on(secrets) if secrets else ()), *arguments]
 

@@ -52,9 +52,9 @@ async def open_ports(
         except OSError as error:
             _logger.warning("--silent-port %s cannot be opened: %s", address, os.strerror(error.errno or 0))
     with contextlib.ExitStack() as ends:
-        if zookeeper is not None:
-            await _open_zookeeper(zookeeper, ends)
         try:
+            if zookeeper is not None:
+                await _open_zookeeper(zookeeper, ends)
             yield [port.port for port in opened]
         finally:
             for port in opened:
@@ -62,7 +62,7 @@ async def open_ports(
 
 
 async def _open_zookeeper(address: str, ends: contextlib.ExitStack) -> None:
-    """Run a small ZooKeeper, which is loaded with its first client, until `ends` closes.
+    """Run a small ZooKeeper until `ends` closes. Its code is loaded when the first client connects.
 
     Raises:
         ValueError: The address is not HOST:PORT.

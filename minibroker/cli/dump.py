@@ -81,7 +81,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def size(text: str) -> int:
-    """Parse a number of bytes."""
+    """Parse a positive number of bytes."""
     if not (text.isascii() and text.isdigit() and int(text)):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of bytes above 0")
     return int(text)

@@ -1,4 +1,4 @@
-"""What differs between the versions of Spark: 4.0, 4.1 and 4.2.
+"""The differences between Spark 4.0, 4.1 and 4.2.
 
 From Spark 4.1 on, a source can be given filters. From 4.2 on, a stream can have limits for its micro-batches, and
 `latestOffset` has arguments.

@@ -137,7 +137,7 @@ class PushdownLogReader(LogReader):
     `spark.sql.python.filterPushdown.enabled` is false.
     """
 
-    # The types are texts, because Spark 4.0 has no filters.
+    # These annotations are strings, because Spark 4.0 does not have the classes of filters.
     def pushFilters(self, filters: "list[datasource.Filter]") -> "Iterable[datasource.Filter]":  # noqa: N802 - Spark's name
         """Return the filters that Spark must still apply."""
         return [condition for condition in filters if not self._filters.take(condition)]
