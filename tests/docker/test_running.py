@@ -24,7 +24,7 @@ def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the path of the report, as if this process ran in the image."""
     path = tmp_path / "report"
     monkeypatch.setattr(health, "REPORT", str(path))
-    monkeypatch.setattr(health, "_IMAGE_PREFIX", sys.prefix)
+    monkeypatch.setattr(health, "_IMAGE", sys.prefix)
     return path
 
 
