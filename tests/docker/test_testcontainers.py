@@ -13,7 +13,7 @@ import pytest
 
 from tests.clients import toolchains
 from tests.docker.engine import IMAGE, PREFIX, Engine
-from tests.documented import code
+from tests.documented import ROOT, code
 from tests.kafka import jars
 from tests.kafka.fixtures import or_skip
 from tests.programs import run_program
@@ -90,6 +90,13 @@ def run(
     command: Sequence[str], engine: Engine, more: Mapping[str, str] | None = None, *, uses_registry: bool = False
 ) -> None:
     """Run a program, which must succeed, print the record, and remove the container that it has started."""
+    printed = run_to_end(command, engine, more).splitlines()
+    assert "consumed a new order" in printed
+    assert (REGISTERED in printed) == uses_registry
+
+
+def run_to_end(command: Sequence[str], engine: Engine, more: Mapping[str, str] | None = None) -> str:
+    """Run a program, which must succeed and remove the container that it has started. Return what it prints."""
     environment = {
         **engine.environment,
         "TESTCONTAINERS_RYUK_DISABLED": "true",  # it would be a container of another image
@@ -104,9 +111,8 @@ def run(
     logs = [engine.try_docker("logs", container).stdout for container in left]
     engine.try_docker("rm", "--force", "--volumes", *left)
     assert done.returncode == 0, "\n".join([done.stdout, done.stderr, *logs])
-    assert "consumed a new order" in done.stdout.splitlines()
-    assert (REGISTERED in done.stdout.splitlines()) == uses_registry
     assert not left
+    return done.stdout
 
 
 def started(engine: Engine) -> set[str]:
@@ -172,6 +178,24 @@ def test_spring(engine: Engine, tmp_path: Path, version: int) -> None:
         [or_skip(jars.java), "-Xmx256m", *jars.SHORT_LIVED, "-cp", f"{tmp_path / 'classes'}:{libs}/*", "shop.Orders"],
         engine,
     )
+
+
+@pytest.mark.torture  # a cold Quarkus takes a minute
+@pytest.mark.parametrize("provider", ["kafka-native", "redpanda", "strimzi"])
+def test_the_dev_services_of_quarkus(engine: Engine, tmp_path: Path, provider: str) -> None:
+    maven = [toolchains.tool("mvn"), "-B", "-f", str(tmp_path / "pom.xml")]
+    (properties,), (program,) = code(PAGE, "Quarkus", "properties"), code(PAGE, "Quarkus", "java")
+    pom = ROOT / "tests" / "clients" / "java_projects" / "quarkus.xml"
+    for name, text in (
+        ("pom.xml", pom.read_text()),
+        ("src/main/resources/application.properties", f"{properties}quarkus.kafka.devservices.provider={provider}\n"),
+        ("src/test/java/shop/OrdersTest.java", program),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    if failure := toolchains.run([*maven, "test", "-DskipTests", "quarkus:go-offline"], tmp_path):
+        toolchains.missing(failure)
+    assert "Tests run: 1, Failures: 0, Errors: 0, Skipped: 0\n" in run_to_end([*maven, "-o", "test"], engine)
 
 
 @pytest.mark.parametrize("kind", one_in(3, ["default", "KRaft", "redpanda"]))
