@@ -92,7 +92,8 @@ public sealed class Broker : IAsyncDisposable
                 ready.TrySetResult(line.Data); // It is null at the end.
             }
         };
-        MinibrokerException Failure(string reason) => new MinibrokerException($"{program} {reason}\n{kept}".Trim());
+        MinibrokerException Failure(string reason, string advice = "") =>
+            new MinibrokerException($"{program} {reason}\n{kept}".Trim() + advice);
         try
         {
             process.Start();
@@ -111,7 +112,7 @@ public sealed class Broker : IAsyncDisposable
             {
                 await process.WaitForExitAsync(limit.Token).ConfigureAwait(false);
                 var status = $"exit status {process.ExitCode}";
-                throw Failure($"serve has ended before it was ready, with {status}{Program.Damage(program)}");
+                throw Failure($"serve has ended before it was ready, with {status}", Program.Damage(program));
             }
             var words = line.Split(' ').Where(word => word.Contains('=')).Select(word => word.Split('=', 2))
                 .ToDictionary(pair => pair[0], pair => pair[1]);

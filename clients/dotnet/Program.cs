@@ -183,9 +183,16 @@ internal static class Program
     {
         foreach (var folder in Directory.GetDirectories(CacheFolder()))
         {
-            if (DateTime.UtcNow - Directory.GetLastWriteTimeUtc(folder) > UnusedFor)
+            try
             {
-                Directory.Delete(folder, true);
+                if (DateTime.UtcNow - Directory.GetLastWriteTimeUtc(folder) > UnusedFor)
+                {
+                    Directory.Delete(folder, true);
+                }
+            }
+            catch (Exception error) when (error is IOException or UnauthorizedAccessException)
+            {
+                // Another process removes it, or it belongs to another user.
             }
         }
     }

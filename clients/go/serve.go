@@ -113,7 +113,8 @@ func Serve(ctx context.Context, options ServeOptions) (*Broker, error) {
 	if err := broker.waitUntilReady(ctx, stdout, options.Token); err != nil {
 		_ = child.Process.Kill()
 		<-broker.ended
-		return nil, fmt.Errorf("minibroker: %s: %w%s\n%s", strings.Join(command, " "), err, damage(command[0]), stderr.text())
+		said := strings.TrimSuffix("\n"+stderr.text(), "\n")
+		return nil, fmt.Errorf("minibroker: %s: %w%s%s", strings.Join(command, " "), err, said, damage(command[0]))
 	}
 	return broker, nil
 }

@@ -46,8 +46,11 @@ function cached(sum) {
 function clear() {
   for (const name of fs.readdirSync(cacheFolder())) {
     const folder = path.join(cacheFolder(), name);
-    const isOld = Date.now() - fs.statSync(folder, { throwIfNoEntry: false })?.mtimeMs > KEPT_MS;
-    if (isOld) fs.rmSync(folder, { recursive: true, force: true });
+    try {
+      if (Date.now() - fs.statSync(folder).mtimeMs > KEPT_MS) fs.rmSync(folder, { recursive: true, force: true });
+    } catch {
+      // Another process removes it, or it belongs to another user.
+    }
   }
 }
 

@@ -64,9 +64,9 @@ async function start(options = {}) {
     child.on("error", (error) => resolve(error));
     child.on("close", (status, signal) => resolve(signal ? `signal ${signal}` : `exit status ${status}`));
   });
-  const fail = (reason) => new Error(`minibroker: ${program} ${reason}\n${kept}`.trim());
+  const fail = (reason, advice = "") => new Error(`minibroker: ${program} ${reason}\n${kept}`.trim() + advice);
   const early = ended.then((reason) => {
-    if (typeof reason === "string") throw fail(`serve has ended before it was ready, with ${reason}${damage(program)}`);
+    if (typeof reason === "string") throw fail(`serve has ended before it was ready, with ${reason}`, damage(program));
     throw fail(`does not start: ${reason.message}; ${hint(program)}`);
   });
   const readyLine = new Promise((resolve) => {

@@ -108,10 +108,8 @@ impl ServeOptions {
                 }
                 let status = child.wait().map(|status| status.to_string()).unwrap_or_default();
                 let said = errors.join().unwrap_or_default();
-                Err(Error::Failed(format!(
-                    "{shown}: it has ended before it was ready: {status}{}\n{said}",
-                    damage(&words[0])
-                )))
+                let reason = format!("{shown}: it has ended before it was ready: {status}\n{said}");
+                Err(Error::Failed(format!("{}{}", reason.trim_end(), damage(&words[0]))))
             }
         }
     }

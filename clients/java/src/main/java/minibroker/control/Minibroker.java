@@ -163,8 +163,8 @@ public final class Minibroker implements AutoCloseable {
             process.destroyForcibly();
             String reason = line == null ? "has not become ready in " + START_SECONDS + " s" : "has ended before it was ready";
             throw new IllegalStateException(
-                "minibroker: " + String.join(" ", command) + " " + reason + program.cacheHint(command.get(0)) + "\n"
-                    + ended(reports, errors));
+                ("minibroker: " + String.join(" ", command) + " " + reason + "\n" + ended(reports, errors)).strip()
+                    + program.cacheHint(command.get(0)));
         }
         Minibroker broker = new Minibroker(process, line, new ControlClient(word("control", line), options.token));
         String version = broker.control.about().version();

@@ -1,5 +1,6 @@
 package minibroker.control;
 
+import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
@@ -7,7 +8,6 @@ import java.net.URL;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.attribute.FileTime;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.time.Duration;
@@ -103,16 +103,13 @@ final class Program {
             if (archive == null) {
                 return "minibroker";
             }
-            delete(folder);
-            unpack(archive, checksum, folder);
+            unpack(archive, checksum, folder, program);
         }
-        if (Files.isWritable(folder)) {
-            Files.setLastModifiedTime(folder, FileTime.from(Instant.now()));
-        }
+        folder.toFile().setLastModified(System.currentTimeMillis()); // In a cache that is read-only it has no effect.
         return program.toString();
     }
 
-    private void unpack(URL archive, String checksum, Path folder) throws IOException {
+    private void unpack(URL archive, String checksum, Path folder, Path program) throws IOException {
         Files.createDirectories(cache);
         Path scratch = Files.createTempDirectory(cache, "new-");
         try {
@@ -132,8 +129,11 @@ final class Program {
             }
             Files.delete(copy);
             // Another process may have renamed its own before, which is as good.
-            if (!scratch.toFile().renameTo(folder.toFile()) && !Files.exists(folder)) {
-                throw new IOException("it cannot be renamed to " + folder);
+            if (!scratch.toFile().renameTo(folder.toFile()) && !Files.isExecutable(program)) {
+                delete(folder);
+                if (!scratch.toFile().renameTo(folder.toFile()) && !Files.isExecutable(program)) {
+                    throw new IOException("it cannot be renamed to " + folder);
+                }
             }
         } catch (InterruptedException error) {
             Thread.currentThread().interrupt();
@@ -142,21 +142,17 @@ final class Program {
             delete(scratch);
         }
         try (Stream<Path> folders = Files.list(cache)) {
-            for (Path old : folders.toList()) {
-                if (Files.getLastModifiedTime(old).toInstant().isBefore(Instant.now().minus(UNUSED))) {
-                    delete(old);
-                }
-            }
+            long newest = Instant.now().minus(UNUSED).toEpochMilli();
+            folders.filter(old -> old.toFile().lastModified() < newest).forEach(Program::delete);
         }
     }
 
-    private static void delete(Path folder) throws IOException {
-        if (Files.exists(folder)) {
-            try (Stream<Path> files = Files.walk(folder)) {
-                for (Path path : files.sorted(Comparator.reverseOrder()).toList()) {
-                    Files.deleteIfExists(path);
-                }
-            }
+    /** Deletes a folder as far as possible: another process may delete it, too. */
+    private static void delete(Path folder) {
+        try (Stream<Path> files = Files.walk(folder)) {
+            files.sorted(Comparator.reverseOrder()).map(Path::toFile).forEach(File::delete);
+        } catch (IOException | UncheckedIOException error) {
+            // What is left is deleted when a program is unpacked again.
         }
     }
 
