@@ -32,6 +32,7 @@ RUN_ELSEWHERE: Final = {
     "docs/service.md": "tests/test_guides.py",
     "docs/spark-example.md": "tests/pipeline/test_documentation.py",
     "docs/spark-jobs.md": "tests/pipeline/test_documentation.py",
+    "docs/spark-pipelines.md": "tests/pipeline/test_declarative_pipeline.py",
     "docs/spark-source.md": "tests/pipeline/test_documentation.py",
     "docs/spark-to-kafka.md": "tests/pipeline/test_documentation.py",
     "docs/spark.md": "tests/pipeline/test_documentation.py",
