@@ -5,14 +5,12 @@ atomically:
 
     {"version": 1, "sections": {"acls": [...], "configs": {...}}}
 
-A section is a JSON value that only its owner reads. The owner writes the section first, then applies the change. The
-JSON text of each entry is cached, so an entry must not change after it was written.
+A section is a JSON value that only its owner reads. The owner writes the section first, then applies the change.
 """
 
 import json
 import os
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, cast
 
 from minibroker.cluster.durability import Durability
@@ -22,8 +20,6 @@ from minibroker_storage.data_directory.names import CLUSTER_FILE
 _FILE_VERSION: Final = 1
 _FILE_MODE: Final = 0o600
 """The file can contain keys of users and passwords of brokers."""
-_DEPTH: Final = 2
-"""Entries are the elements of a list section, or the values of the objects in an object section."""
 
 
 class ClusterFileError(ValueError):
@@ -44,7 +40,6 @@ class ClusterMetadata:
         self._file = make_file(self._path, mode=_FILE_MODE)
         self._sections = self._read()
         self._first = dict(self._sections)
-        self._texts: defaultdict[str, _SectionText] = defaultdict(_SectionText)
         self._changed: dict[str, list[Callable[[], None]]] = {}
 
     def read(self, section: str) -> Any:
@@ -54,7 +49,7 @@ class ClusterMetadata:
     def write(self, section: str, value: Any) -> None:
         """Replace a section with a JSON value. None removes it.
 
-        The value and its content must not change later, because their JSON text is cached.
+        The value and its content must not change later, because `write_first` may write them again.
 
         Raises:
             OSError: The file cannot be written. Nothing has changed.
@@ -97,10 +92,7 @@ class ClusterMetadata:
 
     def _save(self, sections: dict[str, Any]) -> None:
         if sections or os.path.exists(self._path):
-            texts = self._texts
-            lines = ",\n".join(f"{json.dumps(name)}: {texts[name].update(value)}" for name, value in sections.items())
-            text = f'{{"version": {_FILE_VERSION}, "sections": {{\n{lines}}}}}\n'
-            self._file.write(text.encode())
+            self._file.write(json.dumps({"version": _FILE_VERSION, "sections": sections}).encode() + b"\n")
         self._sections = sections
 
     def _read(self) -> dict[str, Any]:
@@ -120,36 +112,3 @@ class ClusterMetadata:
         if not isinstance(sections, dict):
             raise ClusterFileError(f"{self._path} has no sections")
         return cast("dict[str, Any]", sections)
-
-
-class _SectionText:
-    """The JSON text of a section. An update encodes only new entries, and reuses the text of the others."""
-
-    def __init__(self) -> None:
-        self._text = "null"
-        self._value: Any = None
-        # Keyed by id(). The entries keep their objects alive, so that no id is reused.
-        self._entries: dict[int, tuple[Any, str]] = {}
-
-    def update(self, value: Any) -> str:
-        """Return a new value of the section as JSON. Only new entries are encoded."""
-        if value is not self._value:
-            entries: dict[int, tuple[Any, str]] = {}
-            self._text = self._encode(value, _DEPTH, entries)
-            self._value, self._entries = value, entries
-        return self._text
-
-    def _encode(self, value: Any, depth: int, entries: dict[int, tuple[Any, str]]) -> str:
-        if isinstance(value, dict) and depth:
-            items = cast("Mapping[str, Any]", value).items()
-            return f"{{{', '.join([f'{json.dumps(k)}: {self._encode(v, depth - 1, entries)}' for k, v in items])}}}"
-        if isinstance(value, list) and depth:
-            return f"[{', '.join([self._encode(element, 0, entries) for element in cast('Iterable[Any]', value)])}]"
-        if not isinstance(value, dict | list):
-            return json.dumps(value)
-        entry = cast("Any", value)
-        cached = self._entries.get(id(entry))
-        if cached is None:
-            cached = entry, json.dumps(entry)
-        entries[id(entry)] = cached
-        return cached[1]

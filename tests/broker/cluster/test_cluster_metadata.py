@@ -100,15 +100,6 @@ def test_a_section_is_read_as_it_was_written(tmp_path: Path, value: Any) -> None
     assert ClusterMetadata(str(tmp_path)).read("a") == json.loads(json.dumps(value))
 
 
-def test_a_change_encodes_only_the_entries_that_are_new(tmp_path: Path) -> None:
-    entries: list[dict[str, Any]] = [{"id": number} for number in range(3)]
-    metadata = ClusterMetadata(str(tmp_path))
-    metadata.write("a", entries)
-    entries[0]["id"] = -1  # The new value would be visible if the entry were encoded again.
-    metadata.write("a", [*entries[:2], {"id": "new"}])
-    assert ClusterMetadata(str(tmp_path)).read("a") == [{"id": 0}, {"id": 1}, {"id": "new"}]
-
-
 def features_of(directory: Path) -> Features:
     return Features(ClusterMetadata(str(directory)))
 
