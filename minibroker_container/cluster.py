@@ -16,7 +16,7 @@ from minibroker.server.remote.holder import Holder, LinkPort
 from minibroker.server.remote.link import Endpoint
 from minibroker.server.remote.member import Member
 from minibroker_container import health
-from minibroker_container.meeting import Meeting, Place, Registrar, Voters
+from minibroker_container.meeting import Place, Registrar, Voters, find_holder
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_storage.installation_hints import missing
 
@@ -106,11 +106,12 @@ class _Cluster:
         """Stay a member until this broker must hold the logs. Return the context for holding them."""
         try:
             await self._link.open()
-            self._registry = self._broker.checked_options.open_registry()
-            place = self._place = self._create_place(places)
-            meeting = Meeting(self._registrar, self._nodes_file, self._link.port, place, self._report)
+            self._registrar.port = self._link.port
             options = self._broker.checked_options
-            member = Member(options.config, self._node_id, options.listeners, meeting.find_holder)
+            self._registry = options.open_registry()
+            place = self._place = self._create_place(places)
+            find = partial(find_holder, place, self._nodes_file)
+            member = Member(options.config, self._node_id, options.listeners, find)
             async with _open_admin_ports(admin_ports, member):
                 await member.run(lambda: self._begin_membership(member))
             await self._close_registry()
@@ -123,13 +124,13 @@ class _Cluster:
 
     def _create_place(self, places: Sequence[str]) -> Place:
         if not places[0].startswith(_ZOOKEEPER):
-            return Voters(places, self._registrar, self._link.port, self._report)
+            return Voters(places, self._registrar, self._report)
         try:
             create = zookeeper_meeting.ZooKeeper
         except ModuleNotFoundError:
             raise ValueError(f"--meet {places[0]}: {missing('kazoo', 'zookeeper')}") from None
         config = self._broker.checked_options.config
-        return create(places[0].removeprefix(_ZOOKEEPER), config, self._registrar, self._link.port, self._report)
+        return create(places[0].removeprefix(_ZOOKEEPER), config, self._registrar, self._report)
 
     def _report(self, reason: str) -> None:
         """Log why the broker has to wait, and tell the health check, once for each reason."""

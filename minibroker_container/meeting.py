@@ -50,12 +50,14 @@ class Registrar:
     Attributes:
         claim: What this process knows of the holder.
         holder: The holder's side of the link, or None until the logs are open.
+        port: The port of this process's link, once it is open.
     """
 
     def __init__(self, node_id: int, *, is_controller: bool = False, is_holder: bool = False) -> None:
         # Set the claim first, because two holders that start at the same time must see each other.
         self.claim = Claim(node_id, uuid.uuid4().hex, is_holder)
         self.holder: Holder | None = None
+        self.port = 0
         self._is_controller = is_controller
         self._chosen_id: int | None = None
 
@@ -101,57 +103,39 @@ async def ask(address: Address, question: Ask) -> Claim | None:
     return None
 
 
-class Meeting:
-    """Finds the holder at a place.
+async def find_holder(place: Place, nodes_file: NodesFile) -> Address | None:
+    """Wait until the holder is known. Return the address of its link, or None if it is this broker.
 
     Args:
-        registrar: What this process tells others.
-        nodes_file: The holder according to the data directory.
-        port: The port of this broker's link.
         place: Where the brokers meet.
-        report: Logs the reason why the broker has to wait.
+        nodes_file: The holder according to the data directory.
+
+    Raises:
+        ClaimError: Another broker holds logs of the cluster as well, or has the id of this one.
+        OSError: The cluster has other brokers, and the place cannot be reached.
     """
-
-    def __init__(
-        self, registrar: Registrar, nodes_file: NodesFile, port: int, place: Place, report: Callable[[str], None]
-    ) -> None:
-        self._registrar = registrar
-        self._nodes_file = nodes_file
-        self._port = port
-        self._place = place
-        self._report = report
-
-    async def find_holder(self) -> Address | None:
-        """Wait until the holder is known. Return the address of its link, or None if it is this broker.
-
-        Raises:
-            ClaimError: Another broker holds logs of the cluster as well, or has the id of this one.
-            OSError: The cluster has other brokers, and the place cannot be reached.
-        """
-        own = self._registrar.claim
-        while True:
-            for address, claim in (await self._place.find_claims()).items():
-                if claim.incarnation == own.incarnation:
-                    continue
-                other = f"the broker at {format_address(address)}"
-                if claim.node_id == own.node_id >= 0:
-                    this = format_address((socket.gethostname(), self._port))
-                    raise ClaimError(
-                        f"node.id {own.node_id} is that of {other} and of this one at {this}; give another"
-                    )
-                if claim.is_holder and own.is_holder:
-                    raise ClaimError(
-                        f"broker {own.node_id} and broker {claim.node_id} both hold logs of this cluster; remove the "
-                        "volume of the one whose records are not needed"
-                    )
-                if claim.is_holder:
-                    return address
-            if own.is_holder or self._nodes_file.holder_id is None:
-                if await self._place.claim_logs():
-                    return None
-            else:
-                self._report(f"waits for broker {self._nodes_file.holder_id}, which holds the logs of this cluster")
-            await asyncio.sleep(PAUSE_S)
+    own = place.registrar.claim
+    while True:
+        for address, claim in (await place.find_claims()).items():
+            if claim.incarnation == own.incarnation:
+                continue
+            other = f"the broker at {format_address(address)}"
+            if claim.node_id == own.node_id >= 0:
+                this = format_address((socket.gethostname(), place.registrar.port))
+                raise ClaimError(f"node.id {own.node_id} is that of {other} and of this one at {this}; give another")
+            if claim.is_holder and own.is_holder:
+                raise ClaimError(
+                    f"broker {own.node_id} and broker {claim.node_id} both hold logs of this cluster; remove the "
+                    "volume of the one whose records are not needed"
+                )
+            if claim.is_holder:
+                return address
+        if own.is_holder or nodes_file.holder_id is None:
+            if await place.claim_logs():
+                return None
+        else:
+            place.report(f"waits for broker {nodes_file.holder_id}, which holds the logs of this cluster")
+        await asyncio.sleep(PAUSE_S)
 
 
 class Voters:
@@ -164,7 +148,6 @@ class Voters:
     Args:
         places: `[ID@]HOST:PORT` of each process, in the order of their precedence.
         registrar: What this process tells others.
-        port: The port of this broker's link.
         report: Logs the reason why the broker has to wait.
         patience_s: Seconds after which a process whose name cannot be resolved is skipped.
 
@@ -176,14 +159,12 @@ class Voters:
         self,
         places: Sequence[str],
         registrar: Registrar,
-        port: int,
         report: Callable[[str], None],
         patience_s: float = _PATIENCE_S,
     ) -> None:
         self._processes = [_parse_process(place) for place in places]
-        self._registrar = registrar
-        self._port = port
-        self._report = report
+        self.registrar = registrar
+        self.report = report
         self._patient_until = asyncio.get_running_loop().time() + patience_s
 
     async def find_claims(self) -> dict[Address, Claim]:
@@ -199,12 +180,12 @@ class Voters:
 
     async def claim_logs(self) -> bool:
         """Offer this broker to the process that decides. Return whether this broker is the holder now."""
-        own = self._registrar.claim
+        own = self.registrar.claim
         if own.is_holder:
             return True
         is_patient = asyncio.get_running_loop().time() < self._patient_until
         for address, node_id in self._processes:
-            claim = await ask(address, Ask(own.node_id, self._port))
+            claim = await ask(address, Ask(own.node_id, self.registrar.port))
             if claim is not None and claim.holder is not None:
                 claim = await ask(claim.holder, Ask())
             if claim is not None and claim.incarnation == own.incarnation:
@@ -215,7 +196,7 @@ class Voters:
                     return True
                 if not await is_known(address):
                     continue
-            self._report(f"waits for {format_address(address)}, which decides who holds the logs of this cluster")
+            self.report(f"waits for {format_address(address)}, which decides who holds the logs of this cluster")
             return False
         return True
 
@@ -225,8 +206,8 @@ class Voters:
 
     async def announce(self, node_id: int, endpoints: Mapping[str, Endpoint]) -> None:  # noqa: ARG002 - see ZooKeeper
         """Repeat to the controllers that this broker holds the logs, because they may have been restarted."""
-        while self._registrar.claim.is_holder:
-            await asyncio.gather(*(ask(address, Ask(node_id, self._port)) for address, _ in self._processes))
+        while self.registrar.claim.is_holder:
+            await asyncio.gather(*(ask(address, Ask(node_id, self.registrar.port)) for address, _ in self._processes))
             await asyncio.sleep(ANNOUNCEMENT_INTERVAL_S)
 
     def close(self) -> None:

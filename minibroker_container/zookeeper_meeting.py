@@ -58,12 +58,11 @@ class ZooKeeper:
         connect: The value of `zookeeper.connect`: HOST:PORT,...[/CHROOT].
         config: The configuration of this broker.
         registrar: What this process tells others.
-        port: The port of this broker's link.
         report: Logs the reason why the broker has to wait.
     """
 
     def __init__(
-        self, connect: str, config: "BrokerConfig", registrar: Registrar, port: int, report: Callable[[str], None]
+        self, connect: str, config: "BrokerConfig", registrar: Registrar, report: Callable[[str], None]
     ) -> None:
         self._connect = connect
         hosts, slash, path = connect.partition("/")
@@ -72,9 +71,8 @@ class ZooKeeper:
             parse_address(host if ":" in host else f"{host}:2181", "zookeeper.connect") for host in hosts.split(",")
         ]
         self._config = config
-        self._registrar = registrar
-        self._port = port
-        self._report = report
+        self.registrar = registrar
+        self.report = report
         self._client: Any = None  # kazoo has no types.
 
     async def find_claims(self) -> dict[Address, Claim]:
@@ -103,7 +101,7 @@ class ZooKeeper:
         try:
             return await asyncio.to_thread(work, self._client)
         except KazooException as error:
-            self._report(f"waits for ZooKeeper at {self._connect}: {str(error) or type(error).__name__}")
+            self.report(f"waits for ZooKeeper at {self._connect}: {str(error) or type(error).__name__}")
             return None
 
     async def _reach_zookeeper(self) -> None:
@@ -123,7 +121,7 @@ class ZooKeeper:
         if all(map(is_local, self._addresses)) and not any(map(_answers, self._addresses)):
             self._stay_alone("is this container, where no ZooKeeper runs", checks_id=False)
             return
-        self._report(f"waits for ZooKeeper at {self._connect}")
+        self.report(f"waits for ZooKeeper at {self._connect}")
         timeout_s = self._config.integer("zookeeper.session.timeout.ms") / 1000
         hosts = self._connect.removesuffix(self._chroot)
         # Servers of this image do not share their nodes, so all brokers must ask the same one of several. It may still
@@ -168,7 +166,7 @@ class ZooKeeper:
                 f"zookeeper.connect: {self._connect} {reason}, and {signs[0]}, so this broker is one of several; "
                 "add the ZooKeeper, or set the replication factors to 1"
             )
-        self._report(f"starts alone, since zookeeper.connect={self._connect} {reason}")
+        self.report(f"starts alone, since zookeeper.connect={self._connect} {reason}")
 
     def _read_controller(self, client: Any) -> dict[str, Any]:
         """Return the content of `/controller`, or an empty one if no minibroker has created the node."""
@@ -186,7 +184,7 @@ class ZooKeeper:
         """
         if _is_own(client, _CONTROLLER):
             return True
-        own_id = self._registrar.holder_id
+        own_id = self.registrar.holder_id
         if self._read_controller(client).get("brokerid") == own_id:
             client.delete(_CONTROLLER)
         host_port = format_address(self._own_address())
@@ -198,8 +196,8 @@ class ZooKeeper:
         for address in self._addresses:
             with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
                 probe.connect(address)
-                return str(probe.getsockname()[0]), self._port
-        return socket.gethostname(), self._port
+                return str(probe.getsockname()[0]), self.registrar.port
+        return socket.gethostname(), self.registrar.port
 
     async def read_users(self) -> dict[tuple[str, str], ScramCredential]:
         """Return the credentials that Kafka's tools have written to `/config/users`."""
@@ -216,9 +214,9 @@ class ZooKeeper:
 
     def _register(self, node_id: int, endpoints: Mapping[str, "Endpoint"], client: Any) -> bool:
         """Create the nodes of this broker, and return whether they belong to this session."""
-        if self._registrar.claim.is_holder and not self._create_controller(client):
+        if self.registrar.claim.is_holder and not self._create_controller(client):
             other = self._read_controller(client).get("brokerid")
-            self._report(f"has lost {_CONTROLLER} to broker {other}, which may hold other logs of this cluster")
+            self.report(f"has lost {_CONTROLLER} to broker {other}, which may hold other logs of this cluster")
             return False
         path = f"/brokers/ids/{node_id}"
         if not _is_own(client, path):

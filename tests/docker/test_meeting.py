@@ -20,7 +20,7 @@ from minibroker.server.remote.holder import LinkPort
 from minibroker.server.remote.link import Claim, Endpoint
 from minibroker_container import zookeeper_meeting
 from minibroker_container.cluster import meet
-from minibroker_container.meeting import ClaimError, Meeting, Place, Registrar, Voters
+from minibroker_container.meeting import ClaimError, Place, Registrar, Voters, find_holder
 from minibroker_container.zookeeper_meeting import NoZooKeeperError, ZooKeeper
 from minibroker_tools.zookeeper_server import Tree
 from tests.command_line_tools.runs import run_tool
@@ -132,6 +132,7 @@ def is_open(port: int) -> bool:
 async def link_of(registrar: Registrar, port: int = 0) -> AsyncGenerator[int]:
     opened = LinkPort("127.0.0.1", port, registrar.serve)
     await opened.open()
+    registrar.port = opened.port
     try:
         yield opened.port
     finally:
@@ -150,14 +151,13 @@ class Party:
 
     async def find(self, place: Place) -> link.Address | None:
         """Return the holder. If it is this broker, prepare it for members."""
-        meeting = Meeting(self.registrar, self.nodes_file, self.port, place, self.reports.append)
-        holder = await meeting.find_holder()
+        holder = await find_holder(place, self.nodes_file)
         if holder is None:
             self.registrar.claim = Claim(self.node_id, self.registrar.claim.incarnation, is_holder=True)
         return holder
 
     async def vote(self, *places: str, patience_s: float = PATIENCE_S) -> link.Address | None:
-        return await self.find(Voters(places, self.registrar, self.port, self.reports.append, patience_s))
+        return await self.find(Voters(places, self.registrar, self.reports.append, patience_s))
 
 
 @contextlib.asynccontextmanager
@@ -176,7 +176,7 @@ async def test_controllers_give_the_logs_to_the_first_broker_and_learn_it_again(
             assert await second.vote(f"9@127.0.0.1:{port}") == controller.claim.holder == holder
         controller = Registrar(9, is_controller=True)
         async with link_of(controller, port):
-            voters = Voters([f"9@127.0.0.1:{port}"], first.registrar, first.port, print)
+            voters = Voters([f"9@127.0.0.1:{port}"], first.registrar, print)
             announcing = asyncio.ensure_future(voters.announce(1, ENDPOINTS))
             await until(lambda: controller.claim.holder == holder)
             announcing.cancel()
@@ -228,7 +228,7 @@ async def test_zookeeper_has_one_holder_and_all_brokers(tmp_path: Path, monkeypa
         _, server = first_server.enter_context(ours(port))
 
         def place(of: Party) -> ZooKeeper:
-            created = ZooKeeper(f"127.0.0.1:{port}/kafka", config, of.registrar, of.port, of.reports.append)
+            created = ZooKeeper(f"127.0.0.1:{port}/kafka", config, of.registrar, of.reports.append)
             ends.callback(created.close)
             return created
 
@@ -268,7 +268,7 @@ async def test_brokers_wait_for_the_first_of_several_zookeepers(tmp_path: Path) 
     with ours(second) as (_, other), contextlib.ExitStack() as ends:
         async with party(NodesFile(str(tmp_path)), 1) as broker:
             hosts = f"127.0.0.1:{first},127.0.0.1:{second}"
-            place = ZooKeeper(hosts, config, broker.registrar, broker.port, broker.reports.append)
+            place = ZooKeeper(hosts, config, broker.registrar, broker.reports.append)
             ends.callback(place.close)
             finding = asyncio.ensure_future(broker.find(place))
             await until(lambda: broker.reports == [f"waits for ZooKeeper at {hosts}"])
@@ -317,12 +317,12 @@ async def test_a_broker_without_its_zookeeper_starts_alone_unless_it_needs_other
         async with party(NodesFile(str(tmp_path)), 1) as broker:
             said: list[str] = []
             config = BrokerConfig.from_properties({})
-            assert await broker.find(ZooKeeper(connect, config, broker.registrar, broker.port, said.append)) is None
+            assert await broker.find(ZooKeeper(connect, config, broker.registrar, said.append)) is None
             (line,) = said
             assert line.startswith(f"starts alone, since zookeeper.connect={connect} ")
             config = BrokerConfig.from_properties({"offsets.topic.replication.factor": "3"})
             with pytest.raises(NoZooKeeperError, match=r"offsets.topic.replication.factor is 3"):
-                await broker.find(ZooKeeper(connect, config, broker.registrar, broker.port, said.append))
+                await broker.find(ZooKeeper(connect, config, broker.registrar, said.append))
 
 
 @pytest.mark.parametrize(
@@ -334,7 +334,7 @@ async def test_a_broker_whose_id_is_one_of_several_does_not_start_without_its_zo
     monkeypatch.setattr(zookeeper_meeting, "_RESOLVE_S", 0.0)
     config = BrokerConfig.from_properties({"broker.id": str(node_id)})
     async with party(NodesFile(str(tmp_path)), node_id) as broker:
-        place = ZooKeeper("nowhere.invalid", config, broker.registrar, broker.port, broker.reports.append)
+        place = ZooKeeper("nowhere.invalid", config, broker.registrar, broker.reports.append)
         if is_alone:
             assert await broker.find(place) is None
         else:
@@ -342,8 +342,5 @@ async def test_a_broker_whose_id_is_one_of_several_does_not_start_without_its_zo
                 await broker.find(place)
             ones = BrokerConfig.from_properties({"broker.id": str(node_id), "offsets.topic.replication.factor": "1"})
             assert (
-                await broker.find(
-                    ZooKeeper("nowhere.invalid", ones, broker.registrar, broker.port, broker.reports.append)
-                )
-                is None
+                await broker.find(ZooKeeper("nowhere.invalid", ones, broker.registrar, broker.reports.append)) is None
             )
