@@ -33,12 +33,6 @@ _EPILOG: Final = (
 _SOUND: Final = 0
 _FAULTY: Final = 1
 _INTERRUPTED: Final = 130
-_DECODERS: Final = {
-    "offsets_decoder": "decode_group_record",
-    "transaction_log_decoder": "decode_transaction_record",
-    "share_group_state_decoder": "decode_share_state_record",
-}
-"""The functions of `minibroker_storage.dump.decoders`, by the options that select them."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -55,15 +49,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     option("--verify-index-only", action="store_true", help="check the indexes against the log; print mismatches only")
     option("--format", choices=["auto", "0.7"], default="auto", help="0.7: the log is from before Kafka 0.8")
     decoder = parser.add_mutually_exclusive_group()
-    decoder.add_argument(
-        "--offsets-decoder", action="store_true", help="the log is of __consumer_offsets: print its records"
-    )
-    decoder.add_argument(
-        "--transaction-log-decoder", action="store_true", help="the log is of __transaction_state: print its records"
-    )
-    decoder.add_argument(
-        "--share-group-state-decoder", action="store_true", help="the log is of __share_group_state: print its records"
-    )
+    for name, decode, topic in (
+        ("--offsets-decoder", decoders.decode_group_record, "__consumer_offsets"),
+        ("--transaction-log-decoder", decoders.decode_transaction_record, "__transaction_state"),
+        ("--share-group-state-decoder", decoders.decode_share_state_record, "__share_group_state"),
+    ):
+        shown = f"the log is of {topic}: print its records"
+        decoder.add_argument(name, dest="decoder", action="store_const", const=decode, help=shown)
     decoder.add_argument(
         "--schemas",
         nargs="?",
@@ -97,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
     options.files += filter(None, map(str.strip, options.listed.split(",")))
     if not options.files:
         options.parser.error("the following arguments are required: FILE")
-    options.print_data_log |= options.schemas is not None or any(getattr(options, name) for name in _DECODERS)
+    options.print_data_log |= options.schemas is not None or options.decoder is not None
     dump_options = DumpOptions(
         deep_iteration=options.deep_iteration or options.print_data_log,
         max_bytes=options.max_bytes,
@@ -126,10 +118,8 @@ def _report_empty_directories(paths: Iterable[str]) -> None:
 
 
 def _dump(options: argparse.Namespace, dump_options: Any, out: TextIO) -> bool:
-    selected = [getattr(decoders, function) for name, function in _DECODERS.items() if getattr(options, name)]
-    if options.schemas is not None:
-        selected = [_schema_decoder(options.schemas, options.files)]
-    decoder = decoders.Decoder(selected[0]) if selected else None
+    decode = options.decoder if options.schemas is None else _schema_decoder(options.schemas, options.files)
+    decoder = None if decode is None else decoders.Decoder(decode)
     shown: dict[str, Any] = {
         "print_data_log": options.print_data_log,
         "skip_record_metadata": options.skip_record_metadata,
