@@ -5,7 +5,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from io import TextIOWrapper
 from typing import Any, Final, TextIO
 
@@ -98,15 +98,17 @@ def run(options: argparse.Namespace) -> int:
         is_07=options.format == "0.7",
     )
     _report_empty_directories(options.files)
-    with _open_standard_output() as out:
-        try:
-            sound = explain(options.files, dump_options, out) if options.explain else _dump(options, dump_options, out)
-            out.flush()
-        except BrokenPipeError:
-            _discard_output()  # The reader of the pipe has closed it, so the remaining output is discarded.
-            return _SOUND
-        except KeyboardInterrupt:
-            return _INTERRUPTED
+    out = sys.stdout
+    if isinstance(out, TextIOWrapper):  # Logs can contain any text, and paths any bytes, in any locale.
+        out.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")
+    try:
+        sound = explain(options.files, dump_options, out) if options.explain else _dump(options, dump_options, out)
+        out.flush()
+    except BrokenPipeError:
+        _discard_output()  # The reader of the pipe has closed it, so the remaining output is discarded.
+        return _SOUND
+    except KeyboardInterrupt:
+        return _INTERRUPTED
     return _SOUND if sound else _FAULTY
 
 
@@ -180,21 +182,6 @@ def _topic_source(paths: Sequence[str]) -> "values.TopicSource":
     source = values.TopicSource()
     source.apply(True, read)
     return source
-
-
-@contextlib.contextmanager
-def _open_standard_output() -> Generator[TextIO]:
-    """Open standard output as buffered UTF-8 in any locale, because logs can contain any text and paths any bytes."""
-    raw = getattr(sys.stdout, "buffer", None)
-    if raw is None:
-        yield sys.stdout
-        return
-    sys.stdout.flush()
-    out = TextIOWrapper(raw, encoding="utf-8", errors="surrogateescape", newline="\n")
-    try:
-        yield out
-    finally:
-        out.detach()
 
 
 def _discard_output() -> None:
