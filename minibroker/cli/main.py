@@ -105,21 +105,10 @@ def make_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     serve = commands.add_parser("serve", help="run a broker until SIGTERM or SIGINT")
     if "serve" in arguments:
         add_options(serve)
-        serve.add_argument(
-            "--page",
-            metavar="HOST:PORT",
-            help="address of the lab's web page: see docs/lab.md; port 0 takes a free port",
-        )
     serve.set_defaults(run=_run_serve, parser=serve, browser=False, lesson=None, answers=False, terminal=False)
     lab = commands.add_parser("lab", help="run a broker, and show its requests and logs in a web page")
     if "lab" in arguments:
         add_options(lab)
-        lab.add_argument(
-            "--page",
-            metavar="HOST:PORT",
-            default=DEFAULT_PAGE,
-            help=f"address of the page; port 0 takes a free port (default {DEFAULT_PAGE})",
-        )
         lab.add_argument(
             "--no-browser",
             action="store_false",
@@ -131,6 +120,7 @@ def make_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         )
         lab.add_argument("--answers", action="store_true", help="show the answers below the lessons, for teachers")
         lab.add_argument("--terminal", action="store_true", help="show the lab in this terminal, not in a browser")
+        lab.set_defaults(page=DEFAULT_PAGE)
     lab.set_defaults(run=_run_serve, parser=lab)
     for module, name, text in (
         (dump, "dump", "print the content of log files"),

@@ -136,6 +136,12 @@ def _add_observation(option: _AddArgument) -> None:
     )
     option("--check", action="store_true", help="keep what clients do, for POST /check: see docs/checks.md")
     option(
+        "--page",
+        metavar="HOST:PORT",
+        help="address of the lab's web page: see docs/lab.md; port 0 takes a free port (default of `minibroker lab` "
+        f"{DEFAULT_PAGE})",
+    )
+    option(
         "--control",
         metavar="HOST:PORT",
         help="address of the HTTP control plane: see docs/control-plane.md; port 0 takes a free port",
