@@ -11,7 +11,6 @@ from minibroker_storage import errors as storage_errors
 
 _CODES: Final[tuple[tuple[type[Exception], ErrorCode], ...]] = (
     # The first match counts, so subclasses precede their base classes.
-    (protocol_errors.CorruptRecordError, ErrorCode.CORRUPT_MESSAGE),
     (protocol_errors.DecompressionError, ErrorCode.UNKNOWN_SERVER_ERROR),
     (protocol_errors.InvalidRecordError, ErrorCode.INVALID_RECORD),
     (protocol_errors.InvalidTimestampError, ErrorCode.INVALID_TIMESTAMP),
