@@ -7,7 +7,6 @@ message format, codec and timestamps that the log validator must produce.
 from typing import Final
 
 from minibroker.config import TopicConfig
-from minibroker.config.keys import LONG_MAX, NO_RECORD_LIMIT
 from minibroker_protocol.records.append_policy import AppendPolicy
 from minibroker_protocol.records.header import MAGIC_V0, MAGIC_V1, MAGIC_V2, CompressionCodec, TimestampType
 from minibroker_storage.config import LogConfig
@@ -38,7 +37,6 @@ def log_config(config: TopicConfig) -> LogConfig:
     )
 
 
-_KEPT: Final = "producer"
 _CODECS: Final = {codec.name.lower() if codec else "uncompressed": codec for codec in CompressionCodec}
 _LEVELS: Final = {
     CompressionCodec.GZIP: "compression.gzip.level",
@@ -60,20 +58,6 @@ def checks_schemas(config: TopicConfig) -> bool:
     return config.boolean("confluent.key.schema.validation") or config.boolean("confluent.value.schema.validation")
 
 
-def keeps_batches(config: TopicConfig) -> bool:
-    """Return whether a valid v2 batch is appended unchanged because nothing in the policy requires further checks."""
-    return (
-        config.text("compression.type") == _KEPT
-        and config.text("message.timestamp.type") == "CreateTime"
-        and config.integer("message.timestamp.before.max.ms") == LONG_MAX
-        and config.integer("message.timestamp.after.max.ms") == LONG_MAX
-        and config.integer("max.decompressed.message.bytes") == NO_RECORD_LIMIT
-        and "compact" not in config.items("cleanup.policy")
-        and not checks_schemas(config)
-        and magic_of(config.text("message.format.version")) == MAGIC_V2
-    )
-
-
 def append_policy(config: TopicConfig) -> AppendPolicy:
     """Return the append policy of a topic with this configuration."""
     codec = _CODECS.get(config.text("compression.type"))
@@ -90,3 +74,8 @@ def append_policy(config: TopicConfig) -> AppendPolicy:
         max_record_bytes=config.integer("max.decompressed.message.bytes"),
         validated_records=config.broker.integer("minibroker.validate.records.max"),
     )
+
+
+def keeps_batches(policy: AppendPolicy) -> bool:
+    """Return whether a valid v2 batch is appended unchanged because nothing in the policy requires further checks."""
+    return policy == AppendPolicy(validated_records=policy.validated_records)

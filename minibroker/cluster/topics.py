@@ -37,7 +37,6 @@ from minibroker.config.keys import LONG_MAX
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS, INTERNAL_TOPICS, METADATA_TOPIC, TRANSACTION_STATE
 from minibroker_protocol.messages.metadata import MetadataResponsePartition
 from minibroker_protocol.primitives import new_uuid, parse_uuid, uuid_text
-from minibroker_protocol.records.append_policy import AppendPolicy
 from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.names import (
     LEGAL_TOPIC,
@@ -101,15 +100,16 @@ class Topic:
         self.config = config
         self.line = None
         self.max_message_bytes = config.integer("max.message.bytes")
-        #: Whether valid batches are appended unchanged; otherwise `append_policy` applies.
-        self.keeps_batches = keeps_batches(config) and not self.is_internal
+        #: The rules for appended records.
+        self.append_policy = append_policy(config)
         #: Whether the records of producers are checked against schemas.
         self.checks_schemas = checks_schemas(config)
+        #: Whether valid batches are appended unchanged; otherwise `append_policy` applies.
+        self.keeps_batches = keeps_batches(self.append_policy) and not (self.checks_schemas or self.is_internal)
         self.min_insync_replicas = config.integer("min.insync.replicas")
         #: Whether the cleanup policy contains `compact`.
         self.is_compacted = "compact" in config.items("cleanup.policy")
         self.flushes_on_append = config.integer("flush.messages") < LONG_MAX
-        self._append_policy: AppendPolicy | None = None
         self._log_config: LogConfig | None = None
         for partition in self.partitions:
             partition.reconfigure()
@@ -120,13 +120,6 @@ class Topic:
         if self._log_config is None:
             self._log_config = log_config(self.config)
         return self._log_config
-
-    @property
-    def append_policy(self) -> AppendPolicy:
-        """The append rules derived from the configuration, created on first use."""
-        if self._append_policy is None:
-            self._append_policy = append_policy(self.config)
-        return self._append_policy
 
     @property
     def is_internal(self) -> bool:

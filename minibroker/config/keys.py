@@ -14,8 +14,6 @@ ConfigValue: TypeAlias = bool | int | float | str | list[str] | None
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
-NO_RECORD_LIMIT = INT_MAX - 8
-"""The size of the largest array of a JVM, Kafka's default limit for a decompressed record."""
 
 # The characters that Java's \s matches. Python's \s matches more.
 _AROUND_COMMAS = " \t\n\v\f\r"
