@@ -51,8 +51,7 @@ _KAFKA: Final = "kafka_api"
 _RPC: Final = 33145
 _HTTP: Final = (("schema_registry", "schema_registry_api", 8081), ("pandaproxy", "pandaproxy_api", 8082))
 """The section of the file, the key and the default port of the services besides Kafka's."""
-_PORTS: Final = {"schema-registry-addr": 8081, "pandaproxy-addr": 8082}
-_WITH_VARIABLES: Final = ("kafka-addr", "advertise-kafka-addr", "seeds", *_PORTS)
+_WITH_VARIABLES: Final = ("kafka-addr", "advertise-kafka-addr", "seeds", "schema-registry-addr", "pandaproxy-addr")
 """Options that a variable can replace; see `_variable_of`."""
 _MECHANISMS: Final = "SCRAM-SHA-256,SCRAM-SHA-512"
 
@@ -99,7 +98,8 @@ def environment(arguments: Sequence[str], inherited: Mapping[str, str], warn: Wa
         name: value for name, value in inherited.items() if not name.startswith(("KAFKA_", "REDPANDA_", "RP_"))
     }
     variables |= _listener_variables(options, settings)
-    rpc = (_parse_listeners(options, "rpc-addr") or _parse_addresses("rpc_server", settings.get("rpc_server"), _RPC))[0]
+    rpc_servers = _parse_addresses("rpc_server", settings.get("rpc_server"), _RPC)
+    rpc = (_parse_listeners(options, "rpc-addr", _RPC) or rpc_servers)[0]
     seeds = _find_seeds(options, settings) or [f"{_ALL}:{rpc.port}"]
     # The first seed server founds the cluster. It gives ids to brokers without one.
     default_id = 0 if is_local(parse_address(seeds[0], "--seeds")) else -1
@@ -120,7 +120,7 @@ def environment(arguments: Sequence[str], inherited: Mapping[str, str], warn: Wa
     admin = _parse_addresses("admin", settings.get("admin"), 9644)
     ports = [f"redpanda={listener.address}" for listener in admin]
     for section, key, port in _HTTP:
-        listeners = _parse_listeners(options, key.removesuffix("_api").replace("_", "-") + "-addr")
+        listeners = _parse_listeners(options, key.removesuffix("_api").replace("_", "-") + "-addr", port)
         listeners = listeners or _parse_addresses(key, _get_section(node, section).get(key), port)
         if section == "schema_registry":
             variables.setdefault("MINIBROKER_REGISTRY", listeners.pop(0).address)
@@ -176,7 +176,7 @@ def _find_seeds(options: Mapping[str, Sequence[str]], settings: Mapping[str, Any
         mapping.get("host", mapping) for mapping in map(_as_mapping, _as_list(settings.get("seed_servers"))) if mapping
     ]
     listed = _parse_addresses("seed_servers", entries, _RPC) if entries else []
-    return [seed.address for seed in _parse_listeners(options, "seeds") or listed]
+    return [seed.address for seed in _parse_listeners(options, "seeds", _RPC) or listed]
 
 
 def _find_last_value(options: Mapping[str, Sequence[str]], name: str) -> str:
@@ -219,14 +219,14 @@ def _is_true(value: object) -> bool:
     return str(value).lower() in {"true", "1", "yes"}
 
 
-def _parse_listeners(options: Mapping[str, Sequence[str]], option: str) -> list[_Listener]:
+def _parse_listeners(options: Mapping[str, Sequence[str]], option: str, default_port: int = 9092) -> list[_Listener]:
     """Return the comma-separated addresses of an option such as --kafka-addr."""
     listeners: list[_Listener] = []
     for entry in filter(None, (text.strip() for text in ",".join(options.get(option, ())).split(","))):
         match = _ADDRESS.fullmatch(entry)
         if match is None:
             raise ValueError(f"redpanda start: --{option}: {entry!r} is not [NAME://]HOST:PORT")
-        port = int(match["port"] or _PORTS.get(option, 9092))
+        port = int(match["port"] or default_port)
         listeners.append(_Listener(match["name"] or "", match["host"] or _ALL, port, match["login"] or ""))
     return listeners
 

@@ -197,6 +197,7 @@ def test_the_files_name_ports_certificates_and_superusers(folder: Path) -> None:
     [
         (["--seeds", "a:1,b:2", "--rpc-addr", "0.0.0.0:3"], "-1", "a:1 b:2", "0.0.0.0:3"),
         (["--seeds", "127.0.0.1:33145,b:2"], "0", "127.0.0.1:33145 b:2", "0.0.0.0:33145"),
+        (["--seeds", "a,b:2", "--rpc-addr", "0.0.0.0"], "-1", "a:33145 b:2", "0.0.0.0:33145"),
         (["--advertise-rpc-addr", "a:33145", "--node-id", "4"], "4", "0.0.0.0:33145", "0.0.0.0:33145"),
         (["--set", "redpanda.seed_servers=[{host: {address: a, port: 1}}]"], "-1", "a:1", "0.0.0.0:33145"),
         ([], "0", None, None),
