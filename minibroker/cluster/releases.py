@@ -9,11 +9,11 @@ histories of the routes with `ApiKeys` of each release, and those of inter-broke
 """
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from minibroker.cluster import features
 from minibroker.cluster.routing.routes import ROUTES
-from minibroker.config.releases import RELEASES, release_name
+from minibroker.config.releases import RELEASES, is_before, release_name
 from minibroker_protocol.api_keys import ApiKey
 
 # fmt: off
@@ -44,6 +44,7 @@ Otherwise some clients would not start.
 """
 
 
+_Name = TypeVar("_Name", int, str)
 _ALL: Final = {int(route.key): (route.first, route.last) for route in ROUTES}
 
 
@@ -64,10 +65,6 @@ class Release(NamedTuple):
     served: Mapping[int, tuple[int, int]]
     features: Mapping[str, features.Feature]
 
-    def is_at_least(self, name: str) -> bool:
-        """Return whether this release is `name` in `RELEASES`, or a later release."""
-        return RELEASES.index(self.name) >= RELEASES.index(name)
-
 
 def release(text: str, *, unstable_features: bool = False) -> Release:
     """Return the release that a user names, such as "2.0", "2.0.1" or "v3.9.x".
@@ -81,21 +78,12 @@ def release(text: str, *, unstable_features: bool = False) -> Release:
     if name is None:
         raise ReleaseError(f"emulate: {text!r} is not a known release of Kafka; known are {', '.join(RELEASES)}")
     index = RELEASES.index(name)
-    served = {
-        int(route.key): versions
-        for route in ROUTES
-        if route.history and (versions := _range_at(route.history, index)) is not None
-    }
-    levels = {name: span for name, history in _FEATURES.items() if (span := _range_at(history, index)) is not None}
-    own_features = {
-        feature: features.Feature(*span, _new_cluster_level(feature, span[1], index))
-        for feature, span in levels.items()
-    }
+    served = _ranges_at({int(route.key): route.history for route in ROUTES}, index)
+    levels = _ranges_at(_FEATURES, index)
+    fresh_levels = {feature: _new_cluster_level(feature, last, index) for feature, (_, last) in levels.items()}
     if unstable_features:
-        for feature, history in _UNSTABLE_FEATURES.items():
-            if (span := _range_at(history, index)) is not None:
-                fresh_level = own_features[feature].fresh if feature in own_features else 0
-                own_features[feature] = features.Feature(*span, fresh_level)
+        levels |= _ranges_at(_UNSTABLE_FEATURES, index)
+    own_features = {feature: features.Feature(*span, fresh_levels.get(feature, 0)) for feature, span in levels.items()}
     return Release(name, served, own_features)
 
 
@@ -103,7 +91,7 @@ def advertised_versions(
     served: Mapping[int, tuple[int, int]], release: Release | None
 ) -> Mapping[int, tuple[int, int]]:
     """Return the versions that ApiVersions advertises. Only Produce differs from the served versions (KIP-896)."""
-    if release is None or not release.is_at_least(_FIRST_WITHOUT_OLD_PRODUCE):
+    if release is None or is_before(release.name, _FIRST_WITHOUT_OLD_PRODUCE):
         return served
     return {**served, ApiKey.PRODUCE: (0, served[ApiKey.PRODUCE][1])}
 
@@ -115,10 +103,9 @@ def unstable_versions(release: Release | None) -> Mapping[int, tuple[int, int]]:
     """
     index = RELEASES.index(RELEASES[-1] if release is None else release.name)
     result = dict(_ALL if release is None else release.served)
-    for route in ROUTES:
-        if route.unstable and (unstable := _range_at(route.unstable, index)) is not None:
-            first, last = result.get(route.key, (0, 0))
-            result[int(route.key)] = first, max(last, unstable[1])
+    for key, (_, unstable) in _ranges_at({int(route.key): route.unstable for route in ROUTES}, index).items():
+        first, last = result.get(key, (0, 0))
+        result[key] = first, max(last, unstable)
     return result
 
 
@@ -128,10 +115,16 @@ def _new_cluster_level(feature: str, last: int, release_index: int) -> int:
     return 0 if feature == features.KRAFT_VERSION or begins_at_zero else last
 
 
+def _ranges_at(histories: Mapping[_Name, str], release_index: int) -> dict[_Name, tuple[int, int]]:
+    """Return the ranges of versions or levels in one release, without those that the release does not have."""
+    ranges = ((name, _range_at(history, release_index)) for name, history in histories.items())
+    return {name: span for name, span in ranges if span is not None}
+
+
 def _range_at(history: str, release_index: int) -> tuple[int, int] | None:
     """Return the first and last version of an API in one release, according to the API's history, or None."""
     versions_range = None
-    for entry in history.split(", "):
+    for entry in filter(None, history.split(", ")):
         since, _, versions = entry.partition(": ")
         if RELEASES.index(since) > release_index:
             break

@@ -14,6 +14,7 @@ from minibroker.cluster.topics import Topic
 from minibroker.config import BrokerConfig
 from minibroker.config.broker import RACK_AWARE_SELECTOR
 from minibroker.config.keys import ConfigResourceType
+from minibroker.config.releases import is_before
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS, INTERNAL_TOPICS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from minibroker_protocol.lazy_imports import lazy
 
@@ -118,7 +119,7 @@ class Services:
 
     def is_before(self, release: str) -> bool:
         """Return whether the broker emulates an earlier release than this one of `RELEASES`."""
-        return self.release is not None and not self.release.is_at_least(release)
+        return self.release is not None and is_before(self.release.name, release)
 
     @property
     def checks_messages(self) -> bool:

@@ -3,7 +3,7 @@
 import pytest
 
 from minibroker import Broker
-from minibroker.cluster.releases import release
+from minibroker.config.releases import is_before
 from tests.clients.contract import TIMEOUT
 from tests.clients.kafka_python_client import KafkaConsumer, KafkaProducer
 
@@ -12,7 +12,7 @@ from tests.clients.kafka_python_client import KafkaConsumer, KafkaProducer
 def test_a_client_of_today_finds_its_way(name: str) -> None:
     with Broker(config={"minibroker.emulate": name}, topics=["t"]) as broker:
         producer = KafkaProducer(
-            bootstrap_servers=broker.bootstrap_servers, enable_idempotence=release(name).is_at_least("0.11")
+            bootstrap_servers=broker.bootstrap_servers, enable_idempotence=not is_before(name, "0.11")
         )
         producer.send("t", b"hello").get(TIMEOUT)
         producer.close()

@@ -65,10 +65,9 @@ def api_versions(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsR
         request: The request, or None if the client's version is not supported.
         call: The context of the request.
     """
-    release = call.services.release
     table = _served_versions(call)
     if request is None:
-        has_ranges = release is None or release.is_at_least(_FIRST_RELEASE_WITH_OWN_RANGE)
+        has_ranges = not call.services.is_before(_FIRST_RELEASE_WITH_OWN_RANGE)
         own_range = [row for row in table if row.api_key == ApiKey.API_VERSIONS] if has_ranges else []
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=own_range)
     if call.api_version >= _FIRST_WITH_SOFTWARE_NAME:
