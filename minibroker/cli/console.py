@@ -11,7 +11,6 @@ import datetime as dt
 import json
 import logging
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Generator
@@ -19,7 +18,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from minibroker.cluster.advice import LOGGER as ADVICE
-from minibroker.cluster.advice import check_advertised_host
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
@@ -86,16 +84,6 @@ class Console:
         if self.has_reader:
             width = max(map(len, rows))
             sys.stderr.write("".join(["\n", *(f"  {name:<{width}}  {value}\n" for name, value in rows.items()), "\n"]))
-
-    def check_advertised(self, host: str) -> None:
-        """Warn if an advertised host cannot be resolved. This runs in a thread, because resolvers can be slow."""
-        threading.Thread(target=_check_advertised, args=(host,), name="advertised", daemon=True).start()
-
-
-def _check_advertised(host: str) -> None:
-    problem = check_advertised_host(host)
-    if problem is not None:
-        logging.getLogger(_OURS).warning("%s", problem)
 
 
 def log_request(entry: "Entry") -> None:

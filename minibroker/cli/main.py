@@ -29,6 +29,7 @@ with lazy:
     from minibroker.cli import certificates, dump, grade, kafka_lines, trace
     from minibroker.cli import console as console_module
     from minibroker.cli import warm_up as warm_up_module
+    from minibroker.cluster import advice
     from minibroker.config import addresses as config_addresses
     from minibroker.operations import faults as operations_faults
     from minibroker.server.faults import fault, registry
@@ -197,7 +198,7 @@ async def _run_until(
         kafka_lines.write_ready_lines(broker.services.core.cluster.first.id, _listener_addresses(broker))
         console.print_banner(_banner_rows(broker, options))
         for host in {host for host, _ in broker.asynchronous.advertised}:
-            console.check_advertised(host)
+            threading.Thread(target=advice.check_advertised_host, args=(host,), name="advertised", daemon=True).start()
         if options.browser and not options.terminal and console.has_reader:
             open_browser(broker.page_url + lesson_path(options), _token(options))
         warm_up_module.warm_up(broker.services.core)

@@ -230,13 +230,14 @@ def log_topic_creation(name: str, topics: Sequence[str]) -> str | None:
     return intended
 
 
-def check_advertised_host(host: str) -> str | None:
-    """Return a warning if the host name cannot be resolved on this machine, else None. The lookup can take seconds."""
+def check_advertised_host(host: str) -> None:
+    """Log a warning if the host name cannot be resolved on this machine. The lookup can take seconds."""
     try:
         socket.getaddrinfo(host, None)
     except OSError as error:
-        return (
-            f"the advertised host {host} has no address on this machine ({error.strerror}): "
-            "clients without an address for it fail after their first connection"
+        logging.getLogger("minibroker").warning(
+            "the advertised host %s has no address on this machine (%s): clients without an address for it fail after "
+            "their first connection",
+            host,
+            error.strerror,
         )
-    return None
