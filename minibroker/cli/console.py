@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     # Imported only for type checking, because most runs print no requests.
     from minibroker.server.inspection.journal import Entry
 
-FORMATS: Final = ("text", "json")
 _OURS: Final = "minibroker"
 _MAX_HELD_RECORDS: Final = 1000
 _requests: Final = logging.getLogger("minibroker.requests")
@@ -37,7 +36,7 @@ class Console:
     """A handler for all loggers, used as a context manager.
 
     Args:
-        log_format: one of `FORMATS`.
+        log_format: text or json.
         verbose: whether to also print requests and the reasons for closed connections.
     """
 

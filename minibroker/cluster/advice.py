@@ -87,10 +87,6 @@ class AdviceLog:
         self._kinds: dict[str, _Kind] = {}
         self._security_hints: dict[str, None] = {}
 
-    def clear(self) -> None:
-        """Allow all advice to be logged again."""
-        self._kinds.clear()
-
     def security_hints(self) -> list[str]:
         """Return the `SECURITY` advice given since the last reset, including repeats that were not logged."""
         return list(self._security_hints)

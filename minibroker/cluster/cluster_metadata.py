@@ -73,10 +73,6 @@ class ClusterMetadata:
         copy._save(dict(self._first))
         return copy
 
-    def keep(self) -> None:
-        """Make `write_first` write the current content."""
-        self._first = dict(self._sections)
-
     def load(self) -> None:
         """Load the file after it was replaced from outside.
 

@@ -31,16 +31,14 @@ Section = Mapping[str, Mapping[str, Texts]]
 
 ALL_BROKERS: Final = ""
 _SECTION: Final = "configs"
-_BROKERS: Final = "brokers"
 _SECTION_KEYS: Final = {
-    ConfigResourceType.BROKER: _BROKERS,
+    ConfigResourceType.BROKER: "brokers",
     ConfigResourceType.CLIENT_METRICS: "client_metrics",
     ConfigResourceType.GROUP: "groups",
 }
 MIN_ISR: Final = "min.insync.replicas"
 _FIRST_WITH_ELR: Final = "4.1"
 _NOTHING: Final[Texts] = {}
-_NO_RACKS: Final[Mapping[int, str]] = {}
 _logger = logging.getLogger(__name__)
 
 
@@ -61,7 +59,7 @@ class DynamicConfigs:
     """
 
     def __init__(
-        self, given: BrokerConfig, metadata: ClusterMetadata, first_node: int, racks: Mapping[int, str] = _NO_RACKS
+        self, given: BrokerConfig, metadata: ClusterMetadata, first_node: int, racks: Mapping[int, str]
     ) -> None:
         self._given = given
         self._metadata = metadata

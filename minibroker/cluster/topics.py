@@ -381,7 +381,7 @@ class Topics:
             topic.configure(TopicConfig(self._config, topic.config.overrides, are_old=True))
             self.cluster.elect_missing_leaders(topic.partitions)
 
-    def write_into(self, directory: str, topics: Iterable[Topic] = ()) -> None:
+    def write_into(self, directory: str, topics: Iterable[Topic]) -> None:
         """Write a topics file with only these topics to another directory.
 
         Raises:

@@ -143,7 +143,6 @@ def test_users_who_have_none_or_are_named_twice_have_an_error_of_their_own(store
 def test_credentials_outlive_the_broker_and_go_with_a_reset(stored: Harness) -> None:
     stored.restart()
     assert stored.services.security.scram.users() == ["alice", "bob"]
-    stored.core.metadata.keep()
     stored.services.security.scram.alter({(SCRAM_SHA_256, "carol"): derive_credential(SCRAM_SHA_256, "x")})
     stored.core.metadata.write_first(stored.data_dir)
     stored.core.metadata.load()

@@ -440,7 +440,7 @@ def test_the_page_has_no_other_attacks() -> None:
 
 def test_why_a_login_has_failed_is_said_once_in_the_log(target: Target, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "minibroker.support.advice")
-    target.broker.asynchronous.services.core.advice.clear()
+    target.broker.asynchronous.services.core.advice._kinds.clear()
     for _ in range(2):
         with target.client() as client:
             log_in(client, "alice", "wrong")
@@ -456,11 +456,11 @@ def test_why_a_login_has_failed_is_said_once_in_the_log(target: Target, caplog: 
 
 def test_a_client_that_does_not_log_in_is_told_how_in_the_log(target: Target, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "minibroker.support.advice")
-    target.broker.asynchronous.services.core.advice.clear()
+    target.broker.asynchronous.services.core.advice._kinds.clear()
     target.closes(request(ApiKey.METADATA, 9))
     target.held()
     assert "give the client security.protocol=SASL_PLAINTEXT" in caplog.text
-    target.broker.asynchronous.services.core.advice.clear()
+    target.broker.asynchronous.services.core.advice._kinds.clear()
     caplog.clear()
     with target.client() as client:  # Current clients begin like this.
         client.send_bytes(request(ApiKey.API_VERSIONS))
