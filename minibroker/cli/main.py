@@ -10,7 +10,7 @@ import re
 import sys
 import threading
 import warnings
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, NoReturn
 from urllib import parse
@@ -183,7 +183,10 @@ async def _run_until(
     write_ready_file: Callable[[str], None],
 ) -> None:
     faults = fault.read_faults(options.faults) if options.faults else []
-    async with broker, holds_logs, _admin_ports(options.admin_api, broker):
+    async with broker, holds_logs, contextlib.AsyncExitStack() as ends:
+        if options.admin_api:
+            admin_ports = ends.enter_context(contextlib.closing(minibroker_control.admin_ports(options.admin_api)))
+            await admin_ports.open(broker.services)
         if broker.services.registry_url is None:
             options.registry = None
         if faults:
@@ -333,20 +336,6 @@ def lesson_path(options: argparse.Namespace) -> str:
     """Return the path of the requested lesson, relative to the page's address."""
     path = "" if options.lesson is None else f"/lessons/{options.lesson}"
     return f"{path or '/lessons'}?answers=1" if options.answers else path
-
-
-@contextlib.asynccontextmanager
-async def _admin_ports(addresses: Sequence[str], broker: "Broker") -> AsyncGenerator[None]:
-    """Open the ports that answer health checks over HTTP."""
-    if not addresses:
-        yield
-        return
-    opened = minibroker_control.admin_ports(addresses)
-    await opened.open(broker.services)
-    try:
-        yield
-    finally:
-        opened.close()
 
 
 def _install_faults(services: "Services", faults: "list[Fault]") -> None:
