@@ -131,8 +131,6 @@ class Durability:
 
     def _end_round(self, waiting: list[Callable[[IsDurable], None]], results: list[IsDurable]) -> None:
         self._is_running = False
-        for file in self._files:
-            file.settle()
         if self._waiting:
             self._begin_round()
         for then in waiting:

@@ -48,7 +48,7 @@ class MetadataFile:
         self._written = 1
         self._synced = 0  # The file left by an earlier run may not be on disk yet.
         self._has_backup = False
-        self._unsynced: bytes | None = None  # The bytes of the last generation, until it is on disk.
+        self._content: bytes | None = None  # The bytes of the last generation of this run.
         self._is_suspect = False  # Whether an fsync of the file has failed.
 
     @property
@@ -105,7 +105,6 @@ class MetadataFile:
                     raise
                 return  # The next sync will fail and report the error.
             self._synced = self._written
-            self._unsynced = None
             self.was_torn = False  # The file is valid again, so it can become the next backup.
 
     def _replace(self, data: bytes, *, sync: bool = False) -> None:
@@ -121,7 +120,7 @@ class MetadataFile:
         except OSError:
             self._is_suspect |= was_suspect
             raise
-        self._unsynced = data
+        self._content = data
         self._written += 1
 
     def _keep_backup(self) -> bool:
@@ -169,19 +168,14 @@ class MetadataFile:
         Raises:
             OSError: The new file cannot be written.
         """
-        if self._is_suspect and self._unsynced is not None:
-            self._replace(self._unsynced)
-
-    def settle(self) -> None:
-        """Drop the bytes of the last generation if that generation is on disk."""
-        if not self.is_behind:
-            self._unsynced = None
+        if self._is_suspect and self._content is not None:
+            self._replace(self._content)
 
     def reset(self) -> None:
         """Reset the state after another writer replaced the file. The new file counts as synced and has no backup."""
         self._written += 1
         self._synced = self._written
-        self._unsynced = None
+        self._content = None
         self._has_backup = self._is_suspect = self.was_torn = False
 
 
