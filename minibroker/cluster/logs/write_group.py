@@ -43,11 +43,7 @@ class WriteGroup:
 
     def stage(self, log: Log, response: PartitionProduceResponse) -> None:
         """Register the response for a staged batch. The response already reports success."""
-        responses = self._staged.get(log)
-        if responses is None:
-            self._staged[log] = [response]
-        else:
-            responses.append(response)
+        self._staged.setdefault(log, []).append(response)
 
     def share(self, log: Log, response: PartitionProduceResponse) -> None:
         """Register another response for a batch that may still be staged. It becomes an error if the write fails."""
