@@ -167,9 +167,8 @@ class Core:
             self.durability.sync()
         try:
             self.logs.close(keep=keep)
-            for make_directory in self.logs.prepare_missing_directories() if keep else ():
-                make_directory()
-                yield
+            if keep:
+                yield from self.logs.create_missing_directories()
         except OSError as error:
             _logger.error("%s", error)  # noqa: TRY400 - a disk error needs no traceback
         finally:

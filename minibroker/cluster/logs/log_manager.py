@@ -318,25 +318,23 @@ class LogManager:
         except OSError as error:
             _logger.error("%s", error)  # noqa: TRY400 - no traceback
 
-    def prepare_missing_directories(self) -> list[Callable[[], None]]:
-        """Return functions that create the directories of partitions that never held a record.
+    def create_missing_directories(self) -> Steps[None]:
+        """Create the directories of partitions that never held a record, one per step.
 
-        An Apache Kafka broker may use the data directory next. The functions are called after `close`, so a kill
-        between them leaves a clean stop and empty partitions.
+        An Apache Kafka broker may use the data directory next. The steps run after `close`, so a kill between them
+        leaves a clean stop and empty partitions.
 
         Raises:
-            OSError: The data directory cannot be read. The returned functions raise OSError if they cannot create a
-                directory.
+            OSError: The data directory cannot be read, or a directory cannot be created.
         """
         existing = set(os.listdir(self._data_dir.path))
-        makers: list[Callable[[], None]] = []
         twin: Partition | None = None
         for partition in self._partitions():
             if os.path.basename(partition.directory) not in existing:
                 path = twin.directory if twin is not None and twin.topic is partition.topic else None
-                makers.append(partial(create_unused_directory, partition.directory, partition.topic.id, twin=path))
+                create_unused_directory(partition.directory, partition.topic.id, twin=path)
                 twin = partition
-        return makers
+                yield
 
     def stop_chores(self) -> None:
         """Stop all chores, and cancel the current cleaning (see `RunCleaning`)."""
