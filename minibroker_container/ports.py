@@ -43,25 +43,23 @@ async def open_ports(
     Raises:
         ValueError: An address is not HOST:PORT.
     """
-    opened: list[LinkPort] = []
-    for address in addresses:
-        port = LinkPort(*parse_address(address, "--silent-port"), serve)
-        try:
-            await port.open()
-            opened.append(port)
-        except OSError as error:
-            _logger.warning("--silent-port %s cannot be opened: %s", address, os.strerror(error.errno or 0))
-    with contextlib.ExitStack() as ends:
-        try:
-            if zookeeper is not None:
-                await _open_zookeeper(zookeeper, ends)
-            yield [port.port for port in opened]
-        finally:
-            for port in opened:
-                await port.close()
+    opened: list[int] = []
+    async with contextlib.AsyncExitStack() as ends:
+        for address in addresses:
+            port = LinkPort(*parse_address(address, "--silent-port"), serve)
+            try:
+                await port.open()
+            except OSError as error:
+                _logger.warning("--silent-port %s cannot be opened: %s", address, os.strerror(error.errno or 0))
+                continue
+            ends.push_async_callback(port.close)
+            opened.append(port.port)
+        if zookeeper is not None:
+            await _open_zookeeper(zookeeper, ends)
+        yield opened
 
 
-async def _open_zookeeper(address: str, ends: contextlib.ExitStack) -> None:
+async def _open_zookeeper(address: str, ends: contextlib.AsyncExitStack) -> None:
     """Run a small ZooKeeper until `ends` closes. Its code is loaded when the first client connects.
 
     Raises:
