@@ -96,31 +96,34 @@ class _Cluster:
         )
         host, port = (None, 0) if link_address is None else parse_address(link_address, "--link")
         self._link = LinkPort(host, port, self._registrar.serve)
-        self._place: Place | None = None
         self._announcing: asyncio.Future[None] | None = None
         self._registry: RegistryServer | None = None
         self._relay: asyncio.Future[asyncio.Server] | None = None
         self._reason = ""
+        self._ends = contextlib.AsyncExitStack()  # What answers other processes.
 
     async def join(self, places: Sequence[str], admin_ports: Sequence[str]) -> AbstractAsyncContextManager[None]:
         """Stay a member until this broker must hold the logs. Return the context for holding them."""
         try:
             await self._link.open()
+            self._ends.push_async_callback(self._link.close)
             self._registrar.port = self._link.port
             options = self._broker.checked_options
             self._registry = options.open_registry()
-            place = self._place = self._create_place(places)
+            self._ends.push_async_callback(self._close_registry)
+            place = self._create_place(places)
+            self._ends.callback(place.close)
             find = partial(find_holder, place, self._nodes_file)
             member = Member(options.config, self._node_id, options.listeners, find)
             async with _open_admin_ports(admin_ports, member):
-                await member.run(lambda: self._begin_membership(member))
+                await member.run(lambda: self._begin_membership(place, member))
             await self._close_registry()
             # The broker must find this in its data directory when it opens it.
             self._nodes_file.keep_holder(self._registrar.holder_id, self._registrar.holder_id)
         except BaseException:
-            await self._close()
+            await self._ends.aclose()
             raise
-        return self._hold_logs()
+        return self._hold_logs(place)
 
     def _create_place(self, places: Sequence[str]) -> Place:
         if not places[0].startswith(_ZOOKEEPER):
@@ -139,7 +142,7 @@ class _Cluster:
             health.report(f"waiting: this broker {reason}\n")
             _logger.warning("this broker %s", reason)
 
-    def _begin_membership(self, member: Member) -> None:
+    def _begin_membership(self, place: Place, member: Member) -> None:
         """Report the ports to the health check. The first time, also print the ready line and announce this broker."""
         addresses = [(listener.name, format_reachable((listener.host, listener.port))) for listener in member.listeners]
         protocols = self._broker.listener_protocols
@@ -154,7 +157,7 @@ class _Cluster:
                 _logger.warning("broker %d is here again", member.holder_id)
             return
         self._nodes_file.keep_holder(member.holder_id, member.node_id)
-        self._announce(member.node_id, member.endpoints)
+        self._announce(place, member.node_id, member.endpoints)
         first = member.listeners[0]
         advertised = member.endpoints[first.name]
         bootstrap = format_address((advertised.host, advertised.port)) if first.advertised else addresses[0][1]
@@ -166,37 +169,26 @@ class _Cluster:
         if self._broker.checked_options.has_page:
             _logger.warning("the lab is at broker %d, which holds the logs", member.holder_id)
 
-    def _announce(self, node_id: int, endpoints: Mapping[str, Endpoint]) -> None:
-        assert self._place is not None
-        self._announcing = asyncio.ensure_future(self._place.announce(node_id, endpoints))
+    def _announce(self, place: Place, node_id: int, endpoints: Mapping[str, Endpoint]) -> None:
+        self._announcing = asyncio.ensure_future(place.announce(node_id, endpoints))
+        self._ends.callback(self._announcing.cancel)
 
     @contextlib.asynccontextmanager
-    async def _hold_logs(self) -> AsyncGenerator[None]:
+    async def _hold_logs(self, place: Place) -> AsyncGenerator[None]:
         """Let other brokers join this one, which holds the logs and runs."""
         server = self._broker.server
-        assert self._place is not None
-        if users := await self._place.read_users():
+        if users := await place.read_users():
             server.services.security.scram.alter(users)
         self._registrar.begin(Holder(server))
-        self._announce(
-            self._registrar.holder_id, {listener.name: Endpoint.of(listener) for listener in server.listeners}
-        )
+        endpoints = {listener.name: Endpoint.of(listener) for listener in server.listeners}
+        self._announce(place, self._registrar.holder_id, endpoints)
         try:
             yield
         finally:
-            await self._close()
+            await self._ends.aclose()
 
     async def _close_registry(self) -> None:
         if self._relay is not None:
             (await self._relay).close()
         if self._registry is not None:
             await self._registry.stop()
-
-    async def _close(self) -> None:
-        """Stop answering other processes."""
-        if self._announcing is not None:
-            self._announcing.cancel()
-        await self._close_registry()
-        await self._link.close()
-        if self._place is not None:
-            self._place.close()
