@@ -10,7 +10,7 @@ import logging
 from asyncio.subprocess import PIPE
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from minibroker.clock import Clock
 from minibroker.cluster.logs.chores import Chores
@@ -42,11 +42,6 @@ Returns a function that cancels the cleaning. The callback then gets a CleaningA
 _UNLIMITED: Final = 1e300
 """From this value on `log.cleaner.io.max.bytes.per.second` is no limit. Its default is Java's largest double."""
 _logger = logging.getLogger(__name__)
-
-
-class _Cleaning(NamedTuple):
-    partition: Partition
-    cancel: Callable[[], object]
 
 
 class LogCleaner:
@@ -81,7 +76,8 @@ class LogCleaner:
         self._run_cleaning = run_cleaning
         self._cleaned = cleaned
         self._config = config
-        self._current: _Cleaning | None = None
+        self._current: Partition | None = None
+        self._cancel: Callable[[], object] = lambda: None
         self._forced: set[Partition] = set()
         self._waiting: list[Callable[[], None]] = []
         self._uncleanable: set[Partition] = set()
@@ -90,18 +86,18 @@ class LogCleaner:
 
     def is_cleaning(self, partition: Partition) -> bool:
         """Return whether the partition's log is being cleaned."""
-        return self._current is not None and self._current.partition is partition
+        return self._current is partition
 
     def forget_partition(self, partition: Partition) -> None:
         """Cancel the cleaning of a partition that is about to be deleted."""
-        if self._current is not None and self._current.partition is partition:
-            self._current.cancel()
+        if self._current is partition:
+            self._cancel()
 
     def stop(self) -> None:
         """Cancel the current cleaning and start no other."""
         self._stopped = True
         if self._current is not None:
-            self._current.cancel()
+            self._cancel()
 
     def force_cleaning(self, partitions: list[Partition], then: Callable[[], None]) -> None:
         """Clean these logs, no matter how little of them is dirty, and call `then` when nothing is left to clean."""
@@ -122,7 +118,7 @@ class LogCleaner:
             if not log.config.compact or partition in self._uncleanable or partition in self._failed:
                 continue
             try:
-                cleanable = find_cleanable(log, self._find_first_dirty_offset(partition), now_ms)
+                cleanable = find_cleanable(log, self._checkpoint.offsets.get(partition.key), now_ms)
             except OSError as error:
                 self._skip(partition, error)
                 continue
@@ -147,15 +143,12 @@ class LogCleaner:
         for then in waiting:
             then()
 
-    def _find_first_dirty_offset(self, partition: Partition) -> int | None:
-        return self._checkpoint.offsets.get(partition.key)
-
     def _begin_cleaning(self, partition: Partition, log: Log) -> None:
         limit = self._config.number("log.cleaner.io.max.bytes.per.second")
         try:
             plan = plan_cleaning(
                 log,
-                self._find_first_dirty_offset(partition),
+                self._checkpoint.offsets.get(partition.key),
                 self._clock.now_ms(),
                 dedupe_buffer_bytes=self._config.integer("log.cleaner.dedupe.buffer.size"),
                 load_factor=self._config.number("log.cleaner.io.buffer.load.factor"),
@@ -163,8 +156,8 @@ class LogCleaner:
                 force=partition in self._forced,
             )
             if plan is not None:
-                cancel = self._run_cleaning(plan, partial(self._end_cleaning, partition, log))
-                self._current = _Cleaning(partition, cancel)
+                self._cancel = self._run_cleaning(plan, partial(self._end_cleaning, partition, log))
+                self._current = partition
                 return
         # Skip the log for now if a file cannot be read, or a module of the cleaner cannot be imported.
         except (OSError, ImportError) as error:
