@@ -10,10 +10,10 @@ A section is a JSON value that only its owner reads. The owner writes the sectio
 
 import json
 import os
-from collections.abc import Callable
 from typing import Any, Final, cast
 
 from minibroker.cluster.durability import Durability
+from minibroker.cluster.hooks import Hook
 from minibroker.cluster.metadata_file import MetadataFile
 from minibroker_storage.data_directory.names import CLUSTER_FILE
 
@@ -29,6 +29,9 @@ class ClusterFileError(ValueError):
 class ClusterMetadata:
     """The sections of one data directory.
 
+    Attributes:
+        replaced: The event that `load` has found other content.
+
     Raises:
         ClusterFileError: The file is damaged.
         OSError: The file cannot be read.
@@ -36,11 +39,11 @@ class ClusterMetadata:
 
     def __init__(self, data_dir: str, durability: Durability | None = None) -> None:
         self._path = os.path.join(data_dir, CLUSTER_FILE)
-        make_file: Callable[..., MetadataFile] = MetadataFile if durability is None else durability.file
+        make_file = MetadataFile if durability is None else durability.file
         self._file = make_file(self._path, mode=_FILE_MODE)
         self._sections = self._read()
         self._first = dict(self._sections)
-        self._changed: dict[str, list[Callable[[], None]]] = {}
+        self.replaced: Hook[[]] = Hook()
 
     def read(self, section: str) -> Any:
         """Return the content of a section, or None if there is none. To change it, write a new value."""
@@ -58,10 +61,6 @@ class ClusterMetadata:
         if value is None:
             del sections[section]
         self._save(sections)
-
-    def subscribe(self, section: str, callback: Callable[[], None]) -> None:
-        """Call `callback` whenever `load` replaces a section."""
-        self._changed.setdefault(section, []).append(callback)
 
     def write_first(self, directory: str) -> "ClusterMetadata":
         """Write the sections as they were at the start to another directory, for a later `load`.
@@ -82,9 +81,8 @@ class ClusterMetadata:
         """
         self._file.reset()
         before, self._sections = self._sections, self._read()
-        for callbacks in self._changed.values() if before != self._sections else ():
-            for callback in callbacks:
-                callback()
+        if before != self._sections:
+            self.replaced()
 
     def _save(self, sections: dict[str, Any]) -> None:
         if sections or os.path.exists(self._path):

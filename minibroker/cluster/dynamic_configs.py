@@ -70,7 +70,7 @@ class DynamicConfigs:
         self.on_change: Callable[[ConfigResourceType], None] = lambda _: None
         self._section: Section = {}
         self._read()
-        metadata.subscribe(_SECTION, self._reload)
+        metadata.replaced.subscribe(self._reload)
 
     def of(self, kind: ConfigResourceType, name: str) -> Texts:
         """Return the dynamic configuration of one resource. The mapping never changes and can be kept."""

@@ -68,7 +68,7 @@ class Features:
         self._metadata = metadata
         self._levels: dict[str, int] = {}
         self._read()
-        metadata.subscribe(_SECTION, self._read)
+        metadata.replaced.subscribe(self._read)
 
     @property
     def finalized(self) -> Mapping[str, int]:

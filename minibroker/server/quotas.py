@@ -129,7 +129,7 @@ class QuotaTable:
         self._metadata = metadata
         self._changed = changed
         self._load_rows(self._read())
-        metadata.subscribe(_SECTION, self._reload)
+        metadata.replaced.subscribe(self._reload)
 
     def __len__(self) -> int:
         return len(self._by_entity)

@@ -110,7 +110,7 @@ class Services:
         self._forgotten_groups: set[str] = set()  # The consumer groups whose members must join again.
         self._closed = False
         self._has_moved_misplaced = False
-        core.metadata.subscribe("quotas", self._load_quotas)
+        core.metadata.replaced.subscribe(self._load_quotas)
         self._load_quotas()
         core.hooks.config_changed.subscribe(self._on_config_change)
         core.hooks.leader_moved.subscribe(self._on_leader_moved)

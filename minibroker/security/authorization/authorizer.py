@@ -94,7 +94,7 @@ class Authorizer:
         self._decisions: dict[_DecisionKey, bool] = {}
         #: The number of changes to the rules.
         self.changes = 0
-        metadata.subscribe(_SECTION, self._load)
+        metadata.replaced.subscribe(self._load)
         self._load()
 
     def allows(self, session: Client, operation: Operation, resource_type: ResourceType, name: str) -> bool:

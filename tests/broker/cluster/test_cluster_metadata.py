@@ -41,7 +41,7 @@ def test_reset_goes_back_to_the_start_and_tells_those_who_asked(tmp_path: Path) 
     ClusterMetadata(str(tmp_path)).write("notes", {"a": 1})
     metadata = ClusterMetadata(str(tmp_path))
     sections: list[object] = []
-    metadata.subscribe("notes", lambda: sections.append(metadata.read("notes")))
+    metadata.replaced.subscribe(lambda: sections.append(metadata.read("notes")))
     metadata.write("notes", {"a": 2})
     assert sections == []
     metadata.write_first(str(tmp_path))
