@@ -73,8 +73,11 @@ async def _open_zookeeper(address: str, ends: contextlib.AsyncExitStack) -> None
         ends.callback(server.close)
         return server
 
+    async def serve_client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await start().serve(reader, writer)
+
     try:
-        ends.callback((await asyncio.start_server(lambda *streams: start().serve(*streams), host, port)).close)
+        ends.callback((await asyncio.start_server(serve_client, host, port)).close)
     except OSError as error:
         _logger.warning("--zookeeper %s cannot be opened: %s", address, os.strerror(error.errno or 0))
 

@@ -6,7 +6,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from io import TextIOWrapper
 from typing import Any, Final, TextIO
 
 from minibroker_protocol.internal_topics import SCHEMAS_TOPIC
@@ -99,8 +98,9 @@ def run(options: argparse.Namespace) -> int:
     )
     _report_empty_directories(options.files)
     out = sys.stdout
-    if isinstance(out, TextIOWrapper):  # Logs can contain any text, and paths any bytes, in any locale.
-        out.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")
+    reconfigure = getattr(out, "reconfigure", None)
+    if reconfigure is not None:  # Logs can contain any text, and paths any bytes, in any locale.
+        reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")
     try:
         sound = explain(options.files, dump_options, out) if options.explain else _dump(options, dump_options, out)
         out.flush()
