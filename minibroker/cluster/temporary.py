@@ -19,10 +19,8 @@ _ATTEMPTS: Final = 3
 _PREFIX: Final = "minibroker-"
 _MARK: Final = ".minibroker-temporary"
 
-_owners: Final[dict[str, int]] = {}
-"""Directory -> the id of the process that created it."""
-_marks: Final[dict[str, int]] = {}
-"""Directory -> the descriptor of its mark."""
+_made: Final[dict[str, tuple[int, int]]] = {}
+"""Directory -> the id of the process that created it, and the descriptor of its mark."""
 _searched_folders: Final[set[str]] = set()
 """Folders in which this process has looked for abandoned directories."""
 
@@ -38,11 +36,10 @@ def make(kind: str = "") -> str:
         _searched_folders.add(folder)
         threading.Thread(target=_remove_abandoned, args=(folder,), daemon=True).start()
     path = tempfile.mkdtemp(prefix=_PREFIX + kind)
-    _mark(path)
+    _made[path] = os.getpid(), _mark(path)
     # Register the handler exactly once per process. A child process of multiprocessing starts without exit handlers.
     atexit.unregister(_remove_remaining)
     atexit.register(_remove_remaining)
-    _owners[path] = os.getpid()
     return path
 
 
@@ -51,26 +48,30 @@ def is_temporary(path: str) -> bool:
 
     The files in such a directory need not survive a crash.
     """
-    return path in _owners
+    return path in _made
 
 
 def remove(path: str) -> None:
     """Remove a directory that `make` created in this process, with everything in it."""
-    if _owners.get(path) != os.getpid():
+    owner, mark = _made.get(path, (None, -1))
+    if owner != os.getpid():
         return
     shutil.rmtree(path, ignore_errors=True)
     if not os.path.exists(path):
-        del _owners[path]
-        os.close(_marks.pop(path))
+        del _made[path]
+        os.close(mark)
 
 
-def _mark(path: str) -> None:
-    """Add the mark to a directory. It is locked before it gets its name, so that no other process can lock it first."""
+def _mark(path: str) -> int:
+    """Add the mark to a directory, and return its descriptor.
+
+    It is locked before it gets its name, so that no other process can lock it first.
+    """
     mark = os.open(f"{path}/{_MARK}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     lock_exclusively(mark)
     os.write(mark, os.fsencode(path))
     os.rename(f"{path}/{_MARK}.new", f"{path}/{_MARK}")
-    _marks[path] = mark
+    return mark
 
 
 def _remove_abandoned(folder: str) -> None:
@@ -101,7 +102,7 @@ def _remove_if_abandoned(path: str) -> None:
 
 def _remove_remaining() -> None:
     """Remove the directories of brokers that were not stopped. Such a broker may still be running and adding files."""
-    for path in list(_owners):
+    for path in list(_made):
         for _ in range(_ATTEMPTS):
             if os.path.exists(path):
                 remove(path)
