@@ -114,8 +114,8 @@ class Work(Generic[T]):
     def __init__(self, steps: Steps[T]) -> None:
         self.steps = steps
         self.spent_s = 0.0
-        self._done: Callable[[T], None] | None = None
-        self._failed: Callable[[Exception], None] | None = None
+        self._done: Callable[[T], None] = lambda _: None
+        self._failed: Callable[[Exception], None] = lambda _: None
 
     def then(self, done: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
         """Call `done` with the result, or `failed` with the error that ended the steps."""
@@ -126,12 +126,10 @@ class Work(Generic[T]):
         try:
             self.spent_s += slices.advance(self.steps)
         except StopIteration as end:
-            if self._done is not None:
-                self._done(end.value)
+            self._done(end.value)
             return False
         except Exception as error:  # noqa: BLE001 - passed to the owner of the work
-            if self._failed is not None:
-                self._failed(error)
+            self._failed(error)
             return False
         return True
 
