@@ -219,7 +219,6 @@ def _make_listeners(
         served = listeners.served_listeners(properties, listed, "listeners")
         if advertised is not None:
             served[0] = served[0]._replace(advertised=advertised)
-        listeners.check_room(served, brokers)
     else:
         security = options.get("security")
         protocol = listeners.PLAINTEXT if security is None else security.protocol
@@ -227,18 +226,21 @@ def _make_listeners(
         if advertised is None and (by_list := listeners.advertised_addresses(properties).get(protocol)) is not None:
             advertised = check_port_range(by_list, brokers, "advertised.listeners")
         served = [listeners.ServedListener(protocol, protocol, host, port, advertised)]
-    return served + [_parse_listener(text, number) for number, text in enumerate(options.get("also_listen", ()), 2)]
+    for number, text in enumerate(options.get("also_listen", ()), 2):
+        served.append(_parse_listener(text, number, brokers))
+    listeners.check_room(served, brokers)
+    return served
 
 
-def _parse_listener(text: str, number: int) -> listeners.ServedListener:
+def _parse_listener(text: str, number: int, brokers: int) -> listeners.ServedListener:
     """Parse an additional plaintext listener, HOST:PORT or HOST:PORT=ADVERTISED.
 
     Raises:
         ValueError: an address is invalid.
     """
     listen, equals, written = text.partition("=")
-    host, port = parse_address(listen, "also_listen")
-    advertised = parse_advertised(written, "advertise") if equals else None
+    host, port = check_port_range(parse_address(listen, "also_listen"), brokers, "also_listen")
+    advertised = check_port_range(parse_advertised(written, "also_listen"), brokers, "also_listen") if equals else None
     return listeners.ServedListener(f"{listeners.PLAINTEXT}-{number}", listeners.PLAINTEXT, host, port, advertised)
 
 

@@ -155,7 +155,9 @@ def check_room(listeners: Sequence[ServedListener], brokers: int) -> None:
     step = port_step((entry.port for entry in listeners), brokers)
     for entry in listeners:
         for port in (entry.port, entry.advertised[1] if entry.advertised else 0):
-            if port + step * (brokers - 1) > _LAST_PORT:
+            last = port + step * (brokers - 1)
+            if last > _LAST_PORT:
                 raise ListenerError(
-                    f"{entry.name}: {brokers} brokers need the ports from {port} on, but the last one is {_LAST_PORT}"
+                    f"{entry.name}: {brokers} brokers need the ports from {port} to {last}, but the last one is "
+                    f"{_LAST_PORT}"
                 )

@@ -56,7 +56,13 @@ def test_port_0_is_advertised_as_the_port_that_the_broker_listens_on() -> None:
     ("options", "reason"),
     [
         (["--also-listen", "nonsense"], "also_listen: 'nonsense' is not HOST:PORT"),
-        (["--also-listen", "127.0.0.1:0="], "advertise: '' is not HOST:PORT"),
+        (["--also-listen", "127.0.0.1:0="], "also_listen: '' is not HOST:PORT"),
+        (["--brokers", "2", "--also-listen", "127.0.0.1:65535"], "also_listen: 2 brokers need the ports from 65535 on"),
+        (["--brokers", "2", "--also-listen", "127.0.0.1:0=h:65535"], "also_listen: 2 brokers need the ports from 655"),
+        (
+            ["--brokers", "2", "--listen", "127.0.0.1:65533", "--also-listen", "127.0.0.1:65534"],
+            "PLAINTEXT-2: 2 brokers need the ports from 65534 to 65536",
+        ),
     ],
 )
 def test_a_listener_that_cannot_be_is_named(
