@@ -34,7 +34,7 @@ type ServeOptions struct {
 	Registry bool
 	// Token is the token of the control plane, or "" for none. [Broker] sends it.
 	Token string
-	// Args are further arguments of `minibroker serve`, such as "--journal".
+	// Args are further arguments of `minibroker serve`, such as "--set".
 	Args []string
 	// Stderr receives the broker's log. The default is os.Stderr.
 	Stderr io.Writer
