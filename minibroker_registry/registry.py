@@ -75,7 +75,7 @@ class Registry:
 
     def __init__(self, log: SchemaLog, default_level: str = "BACKWARD") -> None:
         self.log = log
-        self._default_level = default_level
+        self._defaults = {"CONFIG": {"compatibilityLevel": default_level}, "MODE": {"mode": "READWRITE"}}
         self._formats = Formats()
         self._lock = threading.Lock()
         self.state = State()
@@ -118,7 +118,7 @@ class Registry:
         """
         if not subjects.is_valid(subject):
             raise errors.refusal(42208, subject)
-        config = self.config_in_scope(subject)
+        config = self.settings_in_scope("CONFIG", subject)
         latest = self.state.version(subject, LATEST)
         if not new.content.text.strip() and latest is not None:  # Only the metadata or the rule set is new.
             metadata, rule_set = new.content.metadata, new.content.rule_set
@@ -130,7 +130,7 @@ class Registry:
             return version
         self._check_can_register(subject, new)
         number = self._next_version(subject)
-        if self.mode_in_scope(subject) not in _TAKES_IDS:
+        if self._mode(subject) not in _TAKES_IDS:
             content = self._complete(subject, content, config, number, sets_number=new.version != 0)
             version = None if new.version else self._find(subject, content)
             if version is not None:
@@ -183,7 +183,7 @@ class Registry:
 
     def _check_can_register(self, subject: str, new: NewSchema) -> None:
         self._check_writable(subject)
-        mode, place = self.mode_in_scope(subject), _place(subject)
+        mode, place = self._mode(subject), _place(subject)
         if new.id is not None and mode not in _TAKES_IDS:
             raise errors.RegistryError(42205, f"{place} is not in import mode")
         if new.id is None and mode != "READWRITE":
@@ -205,7 +205,7 @@ class Registry:
                     continue  # Another context may lack the references.
                 version = self._find(namesake, content, with_deleted=with_deleted)
                 if version is None:
-                    completed = self._complete(namesake, content, self.config_in_scope(namesake))
+                    completed = self._complete(namesake, content, self.settings_in_scope("CONFIG", namesake))
                     version = self._find(namesake, completed, with_deleted=with_deleted)
                 if version is not None:
                     return version
@@ -227,7 +227,7 @@ class Registry:
         version = None if number is None else self.state.version(subject, number)
         if version is None and number is not None and number != LATEST:
             raise errors.refusal(40402, number)
-        config = self.config_in_scope(subject)
+        config = self.settings_in_scope("CONFIG", subject)
         parsed, content = self._parse_new(subject, new, normalize=normalize, is_new=True)
         versions = [version] if version is not None else self.state.versions(subject) if number is None else []
         return formats.compare(parsed, content, versions, config, self.parsed)
@@ -263,14 +263,14 @@ class Registry:
 
     def _parse_new(self, subject: str, new: NewSchema, *, normalize: bool, is_new: bool) -> tuple[Parsed, Content]:
         """Parse a client's schema. It is normalized on request, but imports stay as they are."""
-        config = self.config_in_scope(subject)
+        config = self.settings_in_scope("CONFIG", subject)
         references = tuple(self._pin(subject, reference) for reference in new.content.references)
         content = replace(new.content, references=references)
         find = self.state.version if is_new else self.state.referenced
         is_strict = is_new and new.id is None and config.get("validateNewSchemas") is not False
         parsed = self._parse(content, subject, find, is_new=is_strict)
         is_normalized = normalize or config.get("normalize") is True
-        if not is_normalized or self.mode_in_scope(subject) in _TAKES_IDS:
+        if not is_normalized or self._mode(subject) in _TAKES_IDS:
             return parsed, replace(content, text=parsed.canonical)
         references = tuple(sorted(dict.fromkeys(references), key=lambda item: (item.subject, item.version)))
         return parsed, replace(content, text=parsed.normalized, references=references)
@@ -368,13 +368,12 @@ class Registry:
 
     def _settings_of(self, subject: str) -> Iterable[Record]:
         """Yield the tombstones of a subject's mode and configuration, if it has them."""
-        if subject in self.state.modes:
-            yield records.subject_record("MODE", subject, None)
-        if subject in self.state.configs:
-            yield records.subject_record("CONFIG", subject, None)
+        for kind in ("MODE", "CONFIG"):
+            if subject in self.state.settings[kind]:
+                yield records.subject_record(kind, subject, None)
 
     def _check_writable(self, subject: str) -> None:
-        if self.mode_in_scope(subject) in _READ_ONLY:
+        if self._mode(subject) in _READ_ONLY:
             raise errors.RegistryError(42205, f"{_place(subject)} is in read-only mode")
 
     def _check_unreferenced(self, versions: Sequence[Version], *, permanent: bool) -> None:
@@ -396,23 +395,25 @@ class Registry:
 
     # Configuration and modes
 
-    def config(self, subject: str) -> Config | None:
-        """Return the configuration of a subject, a context or the registry, or None."""
-        config = self.state.configs.get(subject)
-        if config is None and subject not in {"", subjects.GLOBAL}:
-            return None
-        return {"compatibilityLevel": self._default_level, **(config or {})}
+    def settings(self, kind: str, subject: str) -> Config | None:
+        """Return the settings of a kind, CONFIG or MODE, of a subject, a context or the registry, or None."""
+        found = self.state.settings[kind].get(subject, {} if subject in {"", subjects.GLOBAL} else None)
+        return None if found is None else {**self._defaults[kind], **found}
 
-    def config_in_scope(self, subject: str) -> Config:
-        """Return the configuration that applies to a subject."""
-        own = self.state.configs.get(subject)
-        top = self.state.configs.get("", {})
+    def settings_in_scope(self, kind: str, subject: str) -> Config:
+        """Return the settings of a kind that apply to a subject."""
+        known = self.state.settings[kind]
+        own, top = known.get(subject), known.get("", {})
         if own is None:
             context = subjects.join(subjects.split(subject)[0], "")
-            own = self.state.configs.get(context) or self.state.configs.get(subjects.GLOBAL) or {}
+            own = known.get(context) or known.get(subjects.GLOBAL) or {}
         else:
             own = {**{name: top[name] for name in _INHERITED if name in top}, **own}
-        return {"compatibilityLevel": self._default_level, **own}
+        return {**self._defaults[kind], **own}
+
+    def _mode(self, subject: str) -> str:
+        mode: str = self.settings_in_scope("MODE", subject)["mode"]
+        return mode
 
     def update_config(self, subject: str, changes: Mapping[str, Any]) -> Config:
         """Change settings of a subject, a context or the registry, and return all of them. None removes a setting.
@@ -423,34 +424,10 @@ class Registry:
         if not subjects.is_valid(subject, allows_context=True):
             raise errors.refusal(42208, subject)
         self._check_writable(subject)
-        config = {**self.state.configs.get(subject, {}), **changes}
+        config = {**self.state.settings["CONFIG"].get(subject, {}), **changes}
         value = {name: setting for name, setting in config.items() if setting is not None}
         self._write(records.subject_record("CONFIG", subject, value))
         return value
-
-    def delete_config(self, subject: str) -> Config:
-        """Delete the configuration of a subject, a context or the registry, and return it.
-
-        Raises:
-            RegistryError: there is none, or the mode forbids it.
-        """
-        config = self.config(subject)
-        if config is None:
-            raise errors.refusal(40401, subject)
-        self._check_writable(subject)
-        if subject in self.state.configs:
-            self._write(records.subject_record("CONFIG", subject, None))
-        return config
-
-    def mode(self, subject: str) -> str | None:
-        """Return the mode of a subject, a context or the registry, or None."""
-        return self.state.modes.get(subject, "READWRITE" if subject in {"", subjects.GLOBAL} else None)
-
-    def mode_in_scope(self, subject: str) -> str:
-        """Return the mode that applies to a subject."""
-        modes = self.state.modes
-        context = subjects.join(subjects.split(subject)[0], "")
-        return modes.get(subject) or modes.get(context) or modes.get(subjects.GLOBAL) or "READWRITE"
 
     def set_mode(self, subject: str, mode: str | None, *, force: bool) -> None:
         """Set the mode of a subject, a context or the registry. None removes it.
@@ -461,7 +438,7 @@ class Registry:
         if not subjects.is_valid(subject, allows_context=True):
             raise errors.refusal(42208, subject)
         removed: list[Record] = []
-        if mode == "IMPORT" and self.mode_in_scope(subject) != "IMPORT" and not force:
+        if mode == "IMPORT" and self._mode(subject) != "IMPORT" and not force:
             if self.state.covered(subject, with_deleted=False):
                 raise errors.RegistryError(42205, "Cannot import since found existing subjects")
             for name in self.state.covered(subject, with_deleted=True):
@@ -472,24 +449,27 @@ class Registry:
         value = None if mode is None else {"mode": mode}
         self._write(*removed, records.subject_record("MODE", subject, value))
 
-    def delete_mode(self, subject: str, *, recursive: bool) -> str | None:
-        """Delete the mode of a subject, a context or the registry, and return it.
+    def delete_settings(self, kind: str, subject: str, *, recursive: bool = False) -> Config | None:
+        """Delete the settings of a kind of a subject, a context or the registry, and return them.
 
         Args:
+            kind: CONFIG, or MODE, which can be deleted in any mode.
             subject: The subject, `:.ctx:` for a context, or an empty string for the registry.
-            recursive: Whether to delete the modes of all subjects of the context, too.
+            recursive: Whether to delete the settings of all subjects of the context, too.
 
         Raises:
-            RegistryError: there is none.
+            RegistryError: there are none, or the mode forbids it.
         """
-        mode = self.mode(subject)
-        if mode is None and not recursive:
+        found, known = self.settings(kind, subject), self.state.settings[kind]
+        if found is None and not recursive:
             raise errors.refusal(40401, subject)
-        names = {name for name in self.state.modes if recursive and subjects.matches(name, subject)} | {subject}
-        tombstones = [records.subject_record("MODE", name, None) for name in sorted(names & self.state.modes.keys())]
+        if kind == "CONFIG":
+            self._check_writable(subject)
+        names = {name for name in known if recursive and subjects.matches(name, subject)} | {subject}
+        tombstones = [records.subject_record(kind, name, None) for name in sorted(names & known.keys())]
         if tombstones:
             self._write(*tombstones)
-        return mode
+        return found
 
 
 def _is_meant(new: NewSchema, version: Version) -> bool:

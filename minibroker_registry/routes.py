@@ -292,12 +292,12 @@ def _check_compatibility(request: Request) -> object:
     return {"is_compatible": not reasons, **({"messages": reasons} if is_verbose else {})}
 
 
-def _get_config(request: Request) -> object:
-    subject, registry = request.scope, request.registry
-    config = registry.config_in_scope(subject) if request.flag("defaultToGlobal") else registry.config(subject)
-    if config is None:
-        raise errors.refusal(40408, subject)
-    return config
+def _get_settings(request: Request, kind: str, code_of_none: int) -> object:
+    find = request.registry.settings_in_scope if request.flag("defaultToGlobal") else request.registry.settings
+    found = find(kind, request.scope)
+    if found is None:
+        raise errors.refusal(code_of_none, request.scope)
+    return found
 
 
 def _put_config(request: Request) -> object:
@@ -371,14 +371,6 @@ _SETTINGS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
 """The settings by their names in records: the names in PUT /config, and functions that check and convert values."""
 
 
-def _get_mode(request: Request) -> object:
-    subject, registry = request.scope, request.registry
-    mode = registry.mode_in_scope(subject) if request.flag("defaultToGlobal") else registry.mode(subject)
-    if mode is None:
-        raise errors.refusal(40409, subject)
-    return {"mode": mode}
-
-
 def _put_mode(request: Request) -> object:
     sent = request.fields().get("mode")
     mode = None if sent is None else str(sent).upper()
@@ -388,11 +380,6 @@ def _put_mode(request: Request) -> object:
         raise errors.RegistryError(42204, "Forward mode only supported on global level")
     request.registry.set_mode(request.scope, mode, force=request.flag("force"))
     return {"mode": sent}
-
-
-def _delete_mode(request: Request) -> object:
-    mode = request.registry.delete_mode(request.scope, recursive=request.flag("recursive"))
-    return {} if mode is None else {"mode": mode}
 
 
 def _list_contexts(request: Request) -> object:
@@ -407,14 +394,16 @@ def _get_cluster_id(request: Request) -> object:
 
 Handler = Callable[[Request], Any]
 _CONFIG: Final[Mapping[str, Handler]] = {
-    "GET": _get_config,
+    "GET": lambda request: _get_settings(request, "CONFIG", 40408),
     "PUT": _put_config,
-    "DELETE": lambda request: request.registry.delete_config(request.scope),
+    "DELETE": lambda request: request.registry.delete_settings("CONFIG", request.scope),
 }
 _MODE: Final[Mapping[str, Handler]] = {
-    "GET": _get_mode,
+    "GET": lambda request: _get_settings(request, "MODE", 40409),
     "PUT": _put_mode,
-    "DELETE": _delete_mode,
+    "DELETE": lambda request: (
+        request.registry.delete_settings("MODE", request.scope, recursive=request.flag("recursive")) or {}
+    ),
 }
 ROUTES: Final[Mapping[str, Mapping[str, Handler]]] = {
     "": {"GET": lambda _: {}, "POST": lambda _: {}},

@@ -17,19 +17,19 @@ _READ_ERRORS: Final = (ValueError, TypeError, KeyError, AttributeError, Recursio
 class State:
     """Subjects with their versions, configurations and modes.
 
-    Configurations and modes are kept by subject: by a qualified name, by `:.ctx:` for a context, and by an empty string
-    for the registry.
+    Settings are kept by subject: by a qualified name, by `:.ctx:` for a context, and by an empty string for the
+    registry.
 
     Args:
         greatest_ids: The greatest id of each context that an earlier state has used, which clients may remember.
 
     Attributes:
+        settings: The settings of subjects, by the kinds of their records.
         greatest_ids: The greatest id that was ever used in each context.
     """
 
     def __init__(self, greatest_ids: Mapping[str, int] | None = None) -> None:
-        self.configs: dict[str, Config] = {}
-        self.modes: dict[str, str] = {}
+        self.settings: dict[str, dict[str, Config]] = {"CONFIG": {}, "MODE": {}}
         self._subjects: dict[str, dict[int, Version]] = {}
         self.greatest_ids: Counter[str] = Counter(greatest_ids)
         self._contexts = {subjects.DEFAULT_CONTEXT}
@@ -90,13 +90,13 @@ class State:
 
     def target_of(self, subject: str) -> str:
         """Return the subject that the setting `alias` of a subject names, or the subject itself."""
-        alias = self.configs.get(subjects.normalize(subject), {}).get("alias")
+        alias = self.settings["CONFIG"].get(subjects.normalize(subject), {}).get("alias")
         return subjects.qualify(alias, subject) if alias else subject
 
     def aliases(self, prefix: str) -> dict[str, list[str]]:
         """Return the subjects that match a prefix and have the setting `alias`, by the subjects that it names."""
         found: dict[str, list[str]] = {}
-        for subject in sorted(self.configs):
+        for subject in sorted(self.settings["CONFIG"]):
             target = self.target_of(subject)
             if target != subject and subjects.matches(subject, prefix):
                 found.setdefault(target, []).append(subject)
@@ -161,14 +161,11 @@ class State:
                 self._put(read_version({**value, "subject": key["subject"], "version": key["version"]}, timestamp))
             case "SCHEMA":
                 self._remove(subject, key["version"])
-            case "CONFIG" if value is not None:
-                self.configs[subject] = {name: setting for name, setting in value.items() if name != "subject"}
-            case "MODE" if value is not None:
-                self.modes[subject] = value["mode"]
-            case "CONFIG":
-                self.configs.pop(subject, None)
-            case "MODE":
-                self.modes.pop(subject, None)
+            case "CONFIG" | "MODE" if value is not None:
+                named = {name: setting for name, setting in value.items() if name != "subject"}
+                self.settings[keytype][subject] = named
+            case "CONFIG" | "MODE":
+                self.settings[keytype].pop(subject, None)
             case "DELETE_SUBJECT" if value is not None:
                 for version in self.versions(subject):
                     if version.version <= value["version"]:

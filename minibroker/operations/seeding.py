@@ -131,7 +131,7 @@ def _register_schemas(services: Services, schemas: Sequence[SeededSchema]) -> No
 
     for place, subject, compatibility, body in schemas:
         try:
-            if compatibility is not None and subject not in opened.state.configs:
+            if compatibility is not None and subject not in opened.state.settings["CONFIG"]:
                 ask("PUT", "config", {"compatibility": compatibility})
             is_imported = body["id"] not in [None, *(version.id for version in opened.state.versions(subject))]
             if is_imported:
