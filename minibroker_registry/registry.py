@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, TypeVar
 
 from minibroker_registry import errors, formats, records, subjects
-from minibroker_registry.formats import FindVersion, Formats
+from minibroker_registry.formats import FindVersion
 from minibroker_registry.records import Config, Content, Record, Version
 from minibroker_registry.schema import InvalidSchemaError, Parsed, Reference
 from minibroker_registry.state import State
+from minibroker_registry.values import TopicSource
 
 MODES: Final = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT", "FORWARD")
 _READ_ONLY: Final = ("READONLY", "READONLY_OVERRIDE")
@@ -76,7 +77,7 @@ class Registry:
     def __init__(self, log: SchemaLog, default_level: str = "BACKWARD") -> None:
         self.log = log
         self._defaults = {"CONFIG": {"compatibilityLevel": default_level}, "MODE": {"mode": "READWRITE"}}
-        self._formats = Formats()
+        self._topic = TopicSource(log.read)
         self._lock = threading.Lock()
         self.state = State()
 
@@ -96,11 +97,7 @@ class Registry:
 
     def sync(self) -> None:
         """Read the topic to its end."""
-        is_new, read = self.log.read()
-        if is_new:
-            self.state = State(self.state.greatest_ids)
-        for record in read:
-            self.state.apply(record)
+        self.state = self._topic.state
 
     def _write(self, *new: Record) -> None:
         self.log.append(new)
@@ -253,7 +250,7 @@ class Registry:
 
     def _parse(self, content: Content, subject: str, find: FindVersion, *, is_new: bool = False) -> Parsed:
         try:
-            return self._formats.parse(content, subject, find, is_new=is_new)
+            return self._topic.formats.parse(content, subject, find, is_new=is_new)
         except InvalidSchemaError as error:
             text = content.text
             quoted = text if len(text) <= _MAX_QUOTED_CHARACTERS else f"{text[:_MAX_QUOTED_CHARACTERS]}..."

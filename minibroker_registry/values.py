@@ -179,12 +179,15 @@ class TopicSource:
     Args:
         read: Returns whether the topic begins anew, and its records since the last call. It is called at each look-up,
             so it must be cheap if nothing was written.
+
+    Attributes:
+        formats: Parses the schemas.
     """
 
     def __init__(self, read: Callable[[], tuple[bool, Iterable[Record]]] = lambda: (False, ())) -> None:
         self._read = read
         self._state = State()
-        self._formats = Formats()
+        self.formats = Formats()
 
     def versions(self, id_: SchemaId) -> list[Version]:
         """Return the versions with an id in the default context, or one of each context with a guid.
@@ -204,7 +207,7 @@ class TopicSource:
     def by_id(self, id_: SchemaId, /) -> Parsed:
         """Return the schema with an id in the default context, or with a guid in any."""
         version = self.versions(id_)[0]
-        return self._formats.parse(version.content, version.subject, self._state.referenced)
+        return self.formats.parse(version.content, version.subject, self._state.referenced)
 
     def latest(self, subject: str, /) -> tuple[int, Parsed]:
         """Return the id and the schema of the latest version of a subject."""
@@ -212,12 +215,12 @@ class TopicSource:
         if version is None:
             hint = suggestion(subject, self.state.subjects("", with_deleted=False)) or "; register one first"
             raise LookupError(f"There is no schema of the subject {subject!r}{hint}")
-        return version.id, self._formats.parse(version.content, version.subject, self._state.referenced)
+        return version.id, self.formats.parse(version.content, version.subject, self._state.referenced)
 
     def apply(self, begins_anew: bool, records: Iterable[Record]) -> None:  # noqa: FBT001 - what `read` returns
         """Apply records that were read. Those from before a new beginning are void."""
         if begins_anew:
-            self._state = State()
+            self._state = State(self._state.greatest_ids)
         for record in records:
             self._state.apply(record)
 
