@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import TYPE_CHECKING, Final
 
 from minibroker.operations.waiting import run_in_slices
-from minibroker.server.schema_topic import SchemaReader
 from minibroker_protocol.fields.record_places import headers_of
 from minibroker_protocol.fields.tree import RECORD, Node
 from minibroker_protocol.internal_topics import SCHEMAS_TOPIC
@@ -19,14 +17,13 @@ with lazy:
 if TYPE_CHECKING:
     from minibroker.operations.asynchronous import AsyncOperations
     from minibroker_control.remote import Remote
-    from minibroker_registry.records import Record
     from minibroker_registry.values import TopicSource
 
 _MAX_CHARACTERS: Final = 2000
 
 
 class PageSchemas:
-    """The schemas in the topic `_schemas` of a broker. The page has its own, since it decodes on its own thread.
+    """The schemas in the topic `_schemas` of a broker, which the page uses on its own thread.
 
     Attributes:
         source: The schemas as of the last `update`, or None if there was no topic.
@@ -34,24 +31,18 @@ class PageSchemas:
 
     def __init__(self, remote: Remote) -> None:
         self._remote = remote
-        self._lock = asyncio.Lock()
-        self._reader: SchemaReader | None = None
         self.source: TopicSource | None = None
 
     async def update(self) -> None:
         """Read the topic to its end. Without the topic, nothing of the registry is loaded."""
-        async with self._lock:
-            read = await self._remote(self._read)
-        if read is not None:
-            self.source = self.source or registry_values.TopicSource()
-            self.source.apply(*read)
+        self.source = await self._remote(self._read)
 
-    async def _read(self, broker: AsyncOperations) -> tuple[bool, list[Record]] | None:
+    async def _read(self, broker: AsyncOperations) -> TopicSource | None:
         services = broker.services
-        if self._reader is None and services.core.topics.get(SCHEMAS_TOPIC) is None:
+        if self.source is None and services.core.topics.get(SCHEMAS_TOPIC) is None:
             return None
-        self._reader = self._reader or SchemaReader(services.core)
-        return await run_in_slices(services, self._reader.read())
+        await run_in_slices(services, services.schemas.update())
+        return services.schemas.source
 
     def add_values(self, tree: Node) -> None:
         """Note what each key and value with a schema id means, or why it cannot be decoded."""
