@@ -161,9 +161,10 @@ class State:
                 self._put(read_version({**value, "subject": key["subject"], "version": key["version"]}, timestamp))
             case "SCHEMA":
                 self._remove(subject, key["version"])
-            case "CONFIG" | "MODE" if value is not None:
-                named = {name: setting for name, setting in value.items() if name != "subject"}
-                self.settings[keytype][subject] = named
+            case "CONFIG" if value is not None:
+                self.settings[keytype][subject] = {name: each for name, each in value.items() if name != "subject"}
+            case "MODE" if value is not None:
+                self.settings[keytype][subject] = {"mode": value["mode"]}
             case "CONFIG" | "MODE":
                 self.settings[keytype].pop(subject, None)
             case "DELETE_SUBJECT" if value is not None:

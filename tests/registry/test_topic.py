@@ -120,6 +120,7 @@ BROKEN = [
     (b'{"keytype":"SCHEMA","subject":"a","version":"x","magic":1}', value("a", 1, 1).encode()),
     (b'{"keytype":"SCHEMA","subject":"a","version":1,"magic":1}', b'{"subject":"a","version":1}'),
     (b'{"keytype":"MODE","subject":"a","magic":0}', b"[]"),
+    (b'{"keytype":"MODE","subject":"a","magic":0}', b'{"subject":"a"}'),
     (b"[" * 100_000, b""),
     (b'{"keytype":"SCHEMA","subject":"\\ud800","version":1,"magic":1}', value("\ud800", 1, 1).encode()),
     (b'{"keytype":"SCHEMA","subject":"a","version":1,"magic":1}', value("a", 1, 1, '"\ud800"').encode()),
