@@ -100,7 +100,7 @@ class _Cluster:
         self._registry: RegistryServer | None = None
         self._relay: asyncio.Future[asyncio.Server] | None = None
         self._reason = ""
-        self._ends = contextlib.AsyncExitStack()  # What answers other processes.
+        self._ends = contextlib.AsyncExitStack()  # It closes all that other processes see of this one.
 
     async def join(self, places: Sequence[str], admin_ports: Sequence[str]) -> AbstractAsyncContextManager[None]:
         """Stay a member until this broker must hold the logs. Return the context for holding them."""

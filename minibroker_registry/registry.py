@@ -393,12 +393,12 @@ class Registry:
     # Configuration and modes
 
     def settings(self, kind: str, subject: str) -> Config | None:
-        """Return the settings of a kind, CONFIG or MODE, of a subject, a context or the registry, or None."""
+        """Return what is set for a subject, a context or the registry, or None. The kind is CONFIG or MODE."""
         found = self.state.settings[kind].get(subject, {} if subject in {"", subjects.GLOBAL} else None)
         return None if found is None else {**self._defaults[kind], **found}
 
     def settings_in_scope(self, kind: str, subject: str) -> Config:
-        """Return the settings of a kind that apply to a subject."""
+        """Return the settings that apply to a subject. The kind is CONFIG or MODE."""
         known = self.state.settings[kind]
         own, top = known.get(subject), known.get("", {})
         if own is None:
@@ -447,15 +447,15 @@ class Registry:
         self._write(*removed, records.subject_record("MODE", subject, value))
 
     def delete_settings(self, kind: str, subject: str, *, recursive: bool = False) -> Config | None:
-        """Delete the settings of a kind of a subject, a context or the registry, and return them.
+        """Delete what is set for a subject, a context or the registry, and return it.
 
         Args:
-            kind: CONFIG, or MODE, which can be deleted in any mode.
+            kind: CONFIG or MODE. A mode can be deleted in any mode.
             subject: The subject, `:.ctx:` for a context, or an empty string for the registry.
             recursive: Whether to delete the settings of all subjects of the context, too.
 
         Raises:
-            RegistryError: there are none, or the mode forbids it.
+            RegistryError: nothing is set, or the mode forbids it.
         """
         found, known = self.settings(kind, subject), self.state.settings[kind]
         if found is None and not recursive:

@@ -28,7 +28,7 @@ public sealed class ServeOptions
     /// <summary>The token of the control plane, which the client sends, or null for none.</summary>
     public string? Token { get; init; }
 
-    /// <summary>Further arguments of <c>minibroker serve</c>, such as <c>--journal</c>.</summary>
+    /// <summary>Further arguments of <c>minibroker serve</c>, such as <c>--set</c>.</summary>
     public string[] Args { get; init; } = Array.Empty<string>();
 
     /// <summary>Receives the broker's log.</summary>

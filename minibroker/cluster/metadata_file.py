@@ -48,7 +48,7 @@ class MetadataFile:
         self._written = 1
         self._synced = 0  # The file left by an earlier run may not be on disk yet.
         self._has_backup = False
-        self._content: bytes | None = None  # The bytes of the last generation of this run.
+        self._content: bytes | None = None  # What this run has written last.
         self._is_suspect = False  # Whether an fsync of the file has failed.
 
     @property

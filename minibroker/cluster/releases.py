@@ -116,7 +116,7 @@ def _new_cluster_level(feature: str, last: int, release_index: int) -> int:
 
 
 def _ranges_at(histories: Mapping[_Name, str], release_index: int) -> dict[_Name, tuple[int, int]]:
-    """Return the ranges of versions or levels in one release, without those that the release does not have."""
+    """Return the range of each API or feature in one release. Those that the release lacks are left out."""
     ranges = ((name, _range_at(history, release_index)) for name, history in histories.items())
     return {name: span for name, span in ranges if span is not None}
 

@@ -57,7 +57,7 @@ impl ServeOptions {
         self
     }
 
-    /// Adds an argument of `minibroker serve`, such as `--journal`.
+    /// Adds an argument of `minibroker serve`, such as `--set`.
     pub fn arg(mut self, argument: &str) -> Self {
         self.args.push(argument.into());
         self

@@ -319,7 +319,7 @@ class LogManager:
             _logger.error("%s", error)  # noqa: TRY400 - no traceback
 
     def create_missing_directories(self) -> Steps[None]:
-        """Create the directories of partitions that never held a record, one per step.
+        """Create the directories of partitions that never held a record, one in each step.
 
         An Apache Kafka broker may use the data directory next. The steps run after `close`, so a kill between them
         leaves a clean stop and empty partitions.

@@ -142,8 +142,8 @@ final class Program {
             delete(scratch);
         }
         try (Stream<Path> folders = Files.list(cache)) {
-            long newest = Instant.now().minus(UNUSED).toEpochMilli();
-            folders.filter(old -> old.toFile().lastModified() < newest).forEach(Program::delete);
+            long oldest = Instant.now().minus(UNUSED).toEpochMilli();
+            folders.filter(old -> old.toFile().lastModified() < oldest).forEach(Program::delete);
         }
     }
 
