@@ -394,8 +394,10 @@ class Registry:
 
     def settings(self, kind: str, subject: str) -> Config | None:
         """Return what is set for a subject, a context or the registry, or None. The kind is CONFIG or MODE."""
-        found = self.state.settings[kind].get(subject, {} if subject in {"", subjects.GLOBAL} else None)
-        return None if found is None else {**self._defaults[kind], **found}
+        found = self.state.settings[kind].get(subject)
+        if found is None and subject not in {"", subjects.GLOBAL}:
+            return None
+        return {**self._defaults[kind], **(found or {})}
 
     def settings_in_scope(self, kind: str, subject: str) -> Config:
         """Return the settings that apply to a subject. The kind is CONFIG or MODE."""
