@@ -114,7 +114,7 @@ class _Cluster:
             place = self._create_place(places)
             self._ends.callback(place.close)
             find = partial(find_holder, place, self._nodes_file)
-            member = Member(options.config, self._node_id, options.listeners, find)
+            member = Member(options.config, self._node_id, options.listeners, find, options.topics)
             async with _open_admin_ports(admin_ports, member):
                 await member.run(lambda: self._begin_membership(place, member))
             await self._close_registry()
@@ -166,8 +166,11 @@ class _Cluster:
         ready = f"bootstrap={bootstrap} data-dir={data_dir} pid={os.getpid()}{registry}"
         print(f"minibroker ready: {ready} node-id={member.node_id} holder={member.holder_id}", flush=True)  # noqa: T201 - programs wait for this line
         write_ready_lines(member.node_id, addresses)
-        if self._broker.checked_options.has_page:
+        options = self._broker.checked_options
+        if options.has_page:
             _logger.warning("the lab is at broker %d, which holds the logs", member.holder_id)
+        if options.seeds is not None:
+            _logger.warning("--seed-data has an effect only at broker %d, which holds the logs", member.holder_id)
 
     def _announce(self, place: Place, node_id: int, endpoints: Mapping[str, Endpoint]) -> None:
         self._announcing = asyncio.ensure_future(place.announce(node_id, endpoints))

@@ -107,8 +107,7 @@ def topics_to_create(environment: Mapping[str, str]) -> list[str]:
     """Convert KAFKA_CREATE_TOPICS, a list of name[:partitions[:replicas[:cleanup.policy]]], to values of --topic.
 
     Each character of the separator ends an entry, as with bash's IFS. Options of kafka-topics can follow a part,
-    such as `--config=segment.ms=1000`. The number of replicas has no effect: a partition has at most one replica
-    per broker.
+    such as `--config=segment.ms=1000`.
 
     Raises:
         ValueError: an entry does not have this form.
@@ -117,9 +116,11 @@ def topics_to_create(environment: Mapping[str, str]) -> list[str]:
     separator = environment.get(_SEPARATOR, ",\n")
     topics: dict[str, str] = {}
     for entry in filter(None, map(str.strip, re.split(f"[{re.escape(separator)}]" if separator else "$", text))):
-        (name, partitions, _, policy), configs = _topic_parts(entry)
+        (name, partitions, replicas, policy), configs = _topic_parts(entry)
         if policy:
             configs.insert(0, f"cleanup.policy={policy}")
+        if int(replicas or 1) > 1:
+            configs.append(f"replication.factor={replicas}")
         listed = f":{','.join(configs)}" if configs else ""
         topics.setdefault(name, f"{name}:{partitions or 1}{listed}")
     return list(topics.values())

@@ -7,15 +7,11 @@ from typing import TYPE_CHECKING, Final, NoReturn, Self, Unpack
 
 from minibroker.broker.checked_options import CheckedOptions
 from minibroker.cluster import temporary
-from minibroker.cluster.core import Core
 from minibroker.cluster.errors import NOT_RUNNING, NotRunningError, is_the_callers
-from minibroker.cluster.topic_admin import DEFAULT, TopicError, TopicPlan, TopicSpec, create_topics, plan_topic
-from minibroker.cluster.topics import Topic
+from minibroker.cluster.topic_admin import create_missing_topics
 from minibroker.config.addresses import format_reachable
-from minibroker.config.topic import hint_of_unknown_key
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.options import BrokerOptions, accept_options_by_name
-from minibroker.operations.wording import format_count
 from minibroker.server.server import Server
 from minibroker.server.services import Services
 from minibroker_protocol.lazy_imports import lazy
@@ -232,15 +228,7 @@ class AsyncBroker(AsyncOperations):
             self._make_topics(self.services)
 
     def _make_topics(self, services: Services) -> None:
-        core = services.core
-        plans: list[TopicPlan] = []
-        for spec in self._options.topics:
-            topic = core.topics.get(spec.name)
-            if topic is None:
-                plans.append(_plan_topic(core, spec))
-            else:
-                _log_differences(topic, spec)
-        create_topics(core, plans)
+        create_missing_topics(services.core, self._options.topics)
         if self._options.seeds is not None:
             seeding.load_seeds(services, self._options.seeds)
 
@@ -289,24 +277,3 @@ class AsyncBroker(AsyncOperations):
         self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.stop()
-
-
-def _log_differences(topic: Topic, spec: TopicSpec) -> None:
-    """Log the differences between an existing topic and its option. The topic itself is not changed."""
-    differs = [
-        f"{key} is {topic.config.overrides.get(key, 'not set')}, not {value}"
-        for key, value in spec.configs.items()
-        if topic.config.overrides.get(key) != str(value)
-    ]
-    if spec.partitions not in (DEFAULT, len(topic.partitions)):
-        differs.insert(0, f"it has {format_count(len(topic.partitions), 'partition')}, not {spec.partitions}")
-    if differs:
-        _logger.warning("topic %r exists already, and stays as it is: %s", spec.name, "; ".join(differs))
-
-
-def _plan_topic(core: Core, spec: TopicSpec) -> TopicPlan:
-    try:
-        return plan_topic(core, spec.name, spec.partitions, configs=spec.configs)
-    except TopicError as error:
-        hint = hint_of_unknown_key(error, spec.configs)
-        raise TopicError(error.code, f"topic {spec.name!r}: {error}{hint}") from None

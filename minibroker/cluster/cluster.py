@@ -241,6 +241,18 @@ class Cluster:
         self._notify_moved()
         return True
 
+    def add_missing_replicas(self) -> None:
+        """Give topics the replicas that were requested when there were fewer nodes.
+
+        Call `save_leaders` afterwards.
+        """
+        for topic in tuple(self.topics or ()):
+            factor = min(topic.wanted_factor, len(self.up))
+            if factor > len(topic.partitions[0].replicas):
+                placements = self.assign_replicas(len(topic.partitions), factor)
+                for partition, replicas in zip(topic.partitions, placements, strict=True):
+                    self.reassign(partition, replicas)
+
     def elect_preferred_leaders(self) -> None:
         """Elect the preferred replica of every partition where it is in sync (`auto.leader.rebalance.enable`)."""
         for partition in self._partitions():

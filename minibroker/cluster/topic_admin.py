@@ -1,5 +1,6 @@
 """Rules for new topics and partitions, by request or by auto-creation (`ReplicationControlManager.createTopics`)."""
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -9,6 +10,7 @@ from minibroker.cluster.partition import Replicas
 from minibroker.cluster.routing.routes import RefusedRequestError
 from minibroker.cluster.topics import Topic, topic_name_error
 from minibroker.config import BrokerConfig, ConfigError, TopicConfig
+from minibroker.config.topic import hint_of_unknown_key
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import METADATA_TOPIC
 
@@ -19,6 +21,7 @@ MAX_PARTITIONS: Final = 10_000
 """The maximum number of new partitions in one request (`ReplicationControlManager.MAX_PARTITIONS_PER_BATCH`)."""
 MAX_RECORDS: Final = 10_000
 """The maximum number of metadata records that one request may create (`QuorumController.MAX_RECORDS_PER_USER_OP`)."""
+_logger: Final = logging.getLogger(__name__)
 TOO_LARGE: Final = "Unable to perform excessively large batch operation."
 """The controller's error message for a request that exceeds the maximum."""
 
@@ -30,13 +33,15 @@ class TopicError(RefusedRequestError, ValueError):
 class TopicPlan(NamedTuple):
     """A topic that passed all checks and can be created.
 
-    `replicas` contains the replicas of each partition if the client assigned them.
+    `replicas` contains the replicas of each partition if the client assigned them. `wanted_factor` is the replication
+    factor that the topic has once there are enough nodes.
     """
 
     name: str
     partitions: int
     config: TopicConfig
-    replication_factor: int = 1
+    replication_factor: int
+    wanted_factor: int
     replicas: tuple[Replicas, ...] | None = None
 
 
@@ -105,7 +110,7 @@ def plan_topic(
     """Validate a new topic requested by a client.
 
     A single broker accepts any replication factor and replaces it with 1, unless
-    `minibroker.replication.factor.strict` is set.
+    `minibroker.replication.factor.strict` is set. If other brokers join it, the topic gets the other replicas.
 
     Raises:
         TopicError: The topic is invalid. The error has Kafka's error code.
@@ -122,8 +127,9 @@ def plan_topic(
         raise TopicError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
     refuse_too_many(partitions)
     factor = len(replicas[0]) if replicas else _replication_factor(core.cluster, replication_factor, core.config)
+    wanted = core.config.integer("default.replication.factor") if replication_factor == DEFAULT else replication_factor
     try:
-        return TopicPlan(name, partitions, TopicConfig(core.config, configs or {}), factor, replicas)
+        return TopicPlan(name, partitions, TopicConfig(core.config, configs or {}), factor, wanted, replicas)
     except ConfigError as error:
         raise TopicError(ErrorCode.INVALID_CONFIG, str(error)) from None
 
@@ -221,22 +227,30 @@ def create_topics(core: Core, plans: list[TopicPlan]) -> list[Topic]:
     cluster = core.cluster
     placements = [plan.replicas or cluster.assign_replicas(plan.partitions, plan.replication_factor) for plan in plans]
     try:
-        return core.topics.create([(plan.name, plan.partitions, plan.config) for plan in plans], placements)
+        topics = core.topics.create([(plan.name, plan.partitions, plan.config) for plan in plans], placements)
     except OSError as error:
         raise disk_refusal(error) from error
+    for topic, plan in zip(topics, plans, strict=True):
+        topic.wanted_factor = plan.wanted_factor
+    return topics
 
 
 _SEPARATELY: Final = (
     "give each topic separately: --topic a --topic b, a line for each in an ini file, topics=['a', 'b'] in Python"
 )
+_FACTOR: Final = "replication.factor"
 
 
 class TopicSpec(NamedTuple):
-    """A topic as users write it on a command line: NAME[:PARTITIONS[:key=value,...]]."""
+    """A topic as users write it on a command line: NAME[:PARTITIONS[:key=value,...]].
+
+    The key `replication.factor` is not a configuration of topics; it has the name that Connect and Streams give it.
+    """
 
     name: str
     partitions: int
     configs: dict[str, str | None]
+    replication_factor: int
 
     @classmethod
     def parse(cls, text: str) -> "TopicSpec":
@@ -264,4 +278,44 @@ class TopicSpec(NamedTuple):
                 configs[last] = f"{configs[last]},{setting}"
                 continue
             configs[key] = value
-        return cls(name, int(count) if count else DEFAULT, configs)
+        factor = configs.pop(_FACTOR, None) or str(DEFAULT)
+        if not factor.removeprefix("-").isdecimal():
+            raise ValueError(f"{text!r}: {_FACTOR}: {factor!r} is not a whole number")
+        return cls(name, int(count) if count else DEFAULT, configs, int(factor))
+
+
+def create_missing_topics(core: Core, specs: Iterable[TopicSpec]) -> None:
+    """Create topics of a command line, unless they exist.
+
+    A topic gets no more replicas than there are nodes. If other brokers join, it gets the other replicas.
+
+    Raises:
+        TopicError: A topic is invalid, or the topics file cannot be written. No topic was created.
+    """
+    plans: list[TopicPlan] = []
+    for name, partitions, configs, factor in specs:
+        topic = core.topics.get(name)
+        if topic is not None:
+            _log_differences(topic, partitions, configs)
+            continue
+        try:
+            plan = plan_topic(core, name, partitions, min(factor, len(core.cluster.nodes)), configs)
+        except TopicError as error:
+            raise TopicError(error.code, f"topic {name!r}: {error}{hint_of_unknown_key(error, configs)}") from None
+        plans.append(plan._replace(wanted_factor=max(factor, plan.wanted_factor)))
+    if plans:
+        create_topics(core, plans)
+
+
+def _log_differences(topic: Topic, partitions: int, configs: Mapping[str, str | None]) -> None:
+    """Log how an existing topic differs from the one that was requested. The topic itself is not changed."""
+    differs = [
+        f"{key} is {topic.config.overrides.get(key, 'not set')}, not {value}"
+        for key, value in configs.items()
+        if topic.config.overrides.get(key) != str(value)
+    ]
+    count = len(topic.partitions)
+    if partitions not in (DEFAULT, count):
+        differs.insert(0, f"it has {count} partition{'s'[: count > 1]}, not {partitions}")
+    if differs:
+        _logger.warning("topic %r exists already, and stays as it is: %s", topic.name, "; ".join(differs))

@@ -85,6 +85,8 @@ class Topic:
         self.name = name
         self.id = topic_id
         self.partitions: list[Partition] = []
+        #: The replication factor that it has once there are enough nodes.
+        self.wanted_factor = 1
         #: Whether the topic was deleted.
         self.is_gone = False
         #: The cached line in the topics file, or None if it must be encoded again.

@@ -249,7 +249,10 @@ def _parse_topic(text: str, place: str) -> SeededTopic:
     except ValueError as error:
         raise SeedError(f"{place}: {error}") from None
     configs = {key: value for key, value in spec.configs.items() if value is not None}
-    return SeededTopic(place, spec.name, None if spec.partitions == DEFAULT else spec.partitions, None, configs)
+    partitions, factor = (
+        None if number == DEFAULT else number for number in (spec.partitions, spec.replication_factor)
+    )
+    return SeededTopic(place, spec.name, partitions, factor, configs)
 
 
 def _make_topic(fields: Mapping[str, Any], place: str) -> SeededTopic:

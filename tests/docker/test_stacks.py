@@ -21,6 +21,15 @@ def test_containers_of_one_cluster_share_a_broker(engine: Engine) -> None:
         assert second.stop() == 0
 
 
+@pytest.mark.torture  # in processes: tests/broker/server/test_remote.py
+def test_topics_of_the_environment_are_on_all_brokers(engine: Engine) -> None:
+    with Project(engine, STACKS / "cluster.yaml") as project:
+        words = ["kafka-topics", "--bootstrap-server", "kafka-2:29092", "--describe", "--topic", "orders"]
+        first, *partitions = project["kafka-3"].execute(words).stdout.splitlines()
+        assert "ReplicationFactor: 3" in first
+        assert sorted(line.split("Leader: ")[1][0] for line in partitions) == ["1", "1", "2", "2", "3", "3"]
+
+
 def test_an_init_container_makes_topics_in_another_one(engine: Engine) -> None:
     with Project(engine, STACKS / "initialized.yaml", waits=False) as project:
         assert "a script before the start" in project["kafka"].logs("stdout")

@@ -92,7 +92,7 @@ def test_moeenz_names_for_topics_are_understood() -> None:
     [
         ("test:1:1", ["test:1"]),
         ('"orders:3:1:compact, audit"', ["orders:3:cleanup.policy=compact", "audit:1"]),
-        ("a:2:3\nb:1:1,\n", ["a:2", "b:1"]),
+        ("a:2:3\nb:1:1,\n", ["a:2:replication.factor=3", "b:1"]),
         ("a:1:1:compact --config=segment.ms=1000", ["a:1:cleanup.policy=compact,segment.ms=1000"]),
         (
             "a:1:1 --config retention.ms=5 --if-not-exists --config=cleanup.policy=delete,b:2",

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from minibroker.cluster.listeners import PLAINTEXT
 from minibroker.cluster.node import ListenerEndpoint, Node
+from minibroker.cluster.topic_admin import TopicError, create_missing_topics
 from minibroker.server.connection import Connection
 from minibroker.server.connection_quotas import ConnectionPermit, ConnectionQuotas
 from minibroker.server.node_listener import NodeListener, cannot_listen
@@ -165,11 +166,16 @@ class Holder:
                 raise RegistrationError(
                     f"node.id {node_id} is registered by {host}:{port}; each broker must have its own"
                 )
+        try:
+            create_missing_topics(self._core, message.topics)
+        except TopicError as error:
+            raise RegistrationError(str(error)) from None
         node, listener = self._add_node(node_id, message)
         registration = self._registered[node.id] = _Registration(node, message.incarnation, writer)
         timeout_s = self._core.config.integer("broker.session.timeout.ms") / 1000
         try:
             self._core.cluster.start_node(node.id)
+            self._core.cluster.add_missing_replicas()
             self._core.cluster.elect_preferred_leaders()
             self._notify()
             while True:

@@ -17,10 +17,12 @@ import asyncio
 import contextlib
 import json
 import socket
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, TypeAlias, cast
 
 from minibroker.cluster.listeners import WILDCARDS, ServedListener
+from minibroker.cluster.topic_admin import TopicSpec
 
 Address = tuple[str, int]
 """A host and a port."""
@@ -39,7 +41,7 @@ class LinkError(OSError):
 
 
 class RegistrationError(LinkError):
-    """The holder refuses a broker permanently: its id is taken, or the holder lacks settings for a listener."""
+    """The holder refuses a broker permanently: its id is taken, a topic is invalid, or the holder lacks settings."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +72,14 @@ class Register:
         rack: The rack of the broker, or None.
         endpoints: The listeners by name.
         incarnation: The id of the process, which may replace its own earlier registration (`incarnation.id`).
+        topics: The topics to create, unless they exist.
     """
 
     node_id: int
     rack: str | None
     endpoints: dict[str, Endpoint]
     incarnation: str
+    topics: Sequence[TopicSpec] = ()
 
 
 @dataclass(frozen=True)
@@ -210,6 +214,8 @@ def _convert_fields(fields: dict[str, Any]) -> dict[str, Any]:
     """Turn the objects and lists of JSON into the types of the messages."""
     if "endpoints" in fields:
         fields["endpoints"] = _convert_endpoints(fields["endpoints"])
+    if "topics" in fields:
+        fields["topics"] = [TopicSpec(*spec) for spec in fields["topics"]]
     if "nodes" in fields:
         fields["nodes"] = {
             node: (rack, _convert_endpoints(endpoints)) for node, (rack, endpoints) in fields["nodes"].items()

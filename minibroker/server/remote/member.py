@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from minibroker.cluster.listeners import ServedListener
 from minibroker.cluster.node import ListenerEndpoint, NodesFile
+from minibroker.cluster.topic_admin import TopicSpec
 from minibroker.config import BrokerConfig
 from minibroker.config.addresses import is_local
 from minibroker.config.broker import RunTime
@@ -144,6 +145,7 @@ class Member:
         node_id: The id of this broker, or None if the holder gives it one.
         listeners: The listeners.
         find_holder: See `FindHolder`.
+        topics: The topics to create, unless they exist.
 
     Attributes:
         listeners: The listeners, with the ports that are open after the first registration.
@@ -152,11 +154,17 @@ class Member:
     """
 
     def __init__(
-        self, config: BrokerConfig, node_id: int | None, listeners: Sequence[ServedListener], find_holder: FindHolder
+        self,
+        config: BrokerConfig,
+        node_id: int | None,
+        listeners: Sequence[ServedListener],
+        find_holder: FindHolder,
+        topics: Sequence[TopicSpec] = (),
     ) -> None:
         self._config = config
         self.listeners = listeners
         self._find_holder = find_holder
+        self._topics = topics
         self.node_id = -1 if node_id is None else node_id
         self.holder_id = -1
         self._incarnation = uuid.uuid4().hex
@@ -213,10 +221,12 @@ class Member:
         beating: asyncio.Task[None] | None = None
         try:
             endpoints = self.endpoints
-            request = Register(self.node_id, self._config.optional_text("broker.rack"), endpoints, self._incarnation)
+            rack = self._config.optional_text("broker.rack")
+            request = Register(self.node_id, rack, endpoints, self._incarnation, self._topics)
             writer.write(link.GREETING + link.encode(request))
             async with asyncio.timeout(timeout_s):
                 self._save_state(await link.read_message(reader))
+            self._topics = ()  # A topic that was deleted stays so when this broker registers again.
             beating = asyncio.ensure_future(self._send_heartbeats(writer))
             if self._server is None:
                 await self._start_server()

@@ -16,6 +16,7 @@ from confluent_kafka.cimpl import NewTopic
 from minibroker.broker.asynchronous import AsyncBroker
 from minibroker.cluster.advice import LOGGER
 from minibroker.cluster.listeners import ServedListener
+from minibroker.cluster.topic_admin import TopicSpec
 from minibroker.config import BrokerConfig
 from minibroker.security.tls.certificates import Certificates
 from minibroker.server.remote import link
@@ -26,6 +27,7 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from minibroker_protocol.messages.groups import FindCoordinatorRequest, HeartbeatRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from minibroker_protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from minibroker_protocol.messages.transactions import InitProducerIdRequest
 from minibroker_storage.data_directory.names import TOPICS_FILE
 from tests.broker.harness import batch, bytes_in, create_request, fetch_request, only_partition, produce_request
@@ -83,7 +85,7 @@ class Site:
 
         self.run(stop())
 
-    def join(self, node_id: int, port: int | None = None) -> int:
+    def join(self, node_id: int, port: int | None = None, *topics: str) -> int:
         """Let a member join, and return its node id."""
         port = self.ports[node_id] if port is None else port
 
@@ -92,7 +94,7 @@ class Site:
 
         config = BrokerConfig.from_properties(self.config)
         listener = ServedListener(self.protocol, self.protocol, "127.0.0.1", port)
-        member = Member(config, node_id, [listener], find_holder)
+        member = Member(config, node_id, [listener], find_holder, [TopicSpec.parse(topic) for topic in topics])
 
         async def join() -> "asyncio.Task[None]":
             joined = asyncio.Event()
@@ -146,15 +148,16 @@ Start = Callable[..., Site]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts a holder with the members 2 and 3."""
+    """Starts a holder, which is node 1, with the members 2 and 3 or with others."""
     with contextlib.ExitStack() as ends:
 
-        def run(*members: int, **fields: str) -> Site:
+        def run(*nodes: int, **fields: str) -> Site:
             site = Site(tmp_path / "data", **fields)
             ends.callback(site.close)
             site.hold()
-            for node_id in members or (2, 3):
-                site.join(node_id)
+            for node_id in nodes or (2, 3):
+                if node_id != 1:
+                    site.join(node_id)
             return site
 
         yield run
@@ -204,6 +207,29 @@ def test_holder_and_members_are_the_brokers_of_one_cluster(start: Start) -> None
     for first, node_id in ((0, 3), (30, 2), (60, 1)):
         produce(producer, first, first + 30)
         assert read(site, node_id, 30) == list(range(first, first + 30))
+
+
+def test_topics_get_their_other_replicas_and_leaders_as_brokers_join(start: Start) -> None:
+    def create(node_id: int, name: str, factor: int) -> int:
+        with site.client(node_id) as client:
+            topic = CreatableTopic(name=name, num_partitions=3, replication_factor=factor)
+            return int(client.ask(CreateTopicsRequest(topics=[topic]), 7).topics[0].error_code)
+
+    def replicas(topic: str) -> list[int]:
+        found = site.broker.services.core.topics.get(topic)
+        assert found is not None
+        return [len(partition.replicas) for partition in found.partitions]
+
+    site = start(1)
+    assert (create(1, "three", 3), create(1, "one", 1)) == (ErrorCode.NONE, ErrorCode.NONE)
+    site.join(2, None, "of-2:2:replication.factor=3", "one:3")
+    assert (replicas("three"), replicas("of-2"), site.leaders(1, "three")) == ([2] * 3, [2] * 2, [2, 1, 2])
+    assert create(2, "early", 3) == ErrorCode.INVALID_REPLICATION_FACTOR
+    site.join(3)
+    assert (replicas("three"), replicas("of-2"), replicas("one")) == ([3] * 3, [3] * 2, [1] * 3)
+    assert sorted(site.leaders(3, "three")) == [1, 2, 3]
+    with pytest.raises(RegistrationError, match=r"topic 'bad': .*Unknown topic config name: no\.such\.key"):
+        site.join(4, None, "bad:1:no.such.key=1")
 
 
 def test_leaders_of_a_member_move_while_it_is_away(start: Start) -> None:
