@@ -91,18 +91,18 @@ class Core:
         self.background = background
         self.hooks = Hooks()
         self._data_dir = DataDir(data_dir, config.integer("node.id"), config.optional_text("minibroker.cluster.id"))
-        self.cluster = Cluster(
-            self._data_dir.node_id,
-            given.get("brokers", 1),
-            config,
-            cluster_id=self._data_dir.cluster_id,
-            racks=given.get("racks", ()),
-            is_kraft=bool(features),
-        )
-        self.files = FilePool(given["max_open_files"])
-        self.chores = Chores(clock, call_soon)
-        self.durability = Durability(call_soon, background, is_needed=not self._data_dir.is_temporary)
         try:
+            self.cluster = Cluster(
+                self._data_dir.node_id,
+                given.get("brokers", 1),
+                config,
+                cluster_id=self._data_dir.cluster_id,
+                racks=given.get("racks", ()),
+                is_kraft=bool(features),
+            )
+            self.files = FilePool(given["max_open_files"])
+            self.chores = Chores(clock, call_soon)
+            self.durability = Durability(call_soon, background, is_needed=not self._data_dir.is_temporary)
             self.metadata = ClusterMetadata(data_dir, self.durability)
             self.configs = DynamicConfigs(config, self.metadata, self._data_dir.node_id, self.cluster.racks)
             config = self.config = self.configs.broker

@@ -1,5 +1,6 @@
 """The data directory: its lock, its identity, and how the last run ended."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from minibroker.config.properties import parse_properties
 from minibroker_protocol.primitives import parse_uuid
 from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.data_directory.names import CLEAN_SHUTDOWN, LOCK_FILE, META_PROPERTIES
+from tests.broker.harness import Harness
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +61,18 @@ def meta(path: Path) -> dict[str, str]:
 
 
 # The lock.
+
+
+def test_a_start_that_fails_leaves_the_directory_to_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="Too many open files"):
+        patch.setattr("minibroker.cluster.core.FilePool", refuse)
+        Harness(str(tmp_path))
+    Harness(str(tmp_path)).close()
 
 
 def test_a_directory_is_made_and_held_by_one_at_a_time(tmp_path: Path) -> None:
