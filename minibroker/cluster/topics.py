@@ -470,7 +470,8 @@ class Topics:
         Raises:
             OSError: The file cannot be written. The old one stays.
         """
-        self._write(self._file, chain(self._by_name.values(), also), sync=sync)
+        # Without a marker, a deleted topic would be back if a crash of the machine left the file of the time before.
+        self._write(self._file, chain(self._by_name.values(), also), sync=sync or bool(self._markers))
         if self._markers:
             markers, self._markers = self._markers, []
             purge_and_log_errors(markers)

@@ -83,6 +83,23 @@ def test_topics_acls_and_producer_ids_are_forced_to_disk_with_their_directory(
     harness.close()
 
 
+def test_a_deletion_is_on_disk_before_the_directory_that_marks_it_is_removed(
+    tmp_path: Path, synced: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "data"
+    harness = Harness(str(path))
+    harness.create("a")
+    topic = harness.core.topics.get("a")
+    assert topic is not None
+    harness.close()
+    (path / f"deleted-0.{topic.id.hex()}-unnoted-delete").mkdir()
+    synced.clear()
+    removed: list[list[str]] = []
+    monkeypatch.setattr("minibroker.cluster.topics.purge_and_log_errors", lambda _: removed.append(synced.copy()))
+    assert Harness(str(path)).core.topics.get("a") is None
+    assert removed == [[f"{TOPICS}.tmp", "data"]]
+
+
 def test_nothing_is_forced_to_disk_for_a_temporary_directory(synced: list[str]) -> None:
     directory = temporary.make()
     try:
