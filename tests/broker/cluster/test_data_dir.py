@@ -69,9 +69,10 @@ def test_a_start_that_fails_leaves_the_directory_to_the_next_one(
     def refuse(_: object) -> None:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    with monkeypatch.context() as patch, pytest.raises(OSError, match="Too many open files"):
-        patch.setattr("minibroker.cluster.core.FilePool", refuse)
+    monkeypatch.setattr("minibroker.cluster.core.FilePool", refuse)
+    with pytest.raises(OSError, match="Too many open files"):
         Harness(str(tmp_path))
+    monkeypatch.undo()
     Harness(str(tmp_path)).close()
 
 
