@@ -33,21 +33,29 @@ def main(dist: str) -> int:
     if not archives:
         print(f"{dist} has no minibroker-{__version__}-PLATFORM.tar.gz: `make binary` writes it", file=sys.stderr)
         return 1
-    absent = [name for name in ("npm", "mvn") if shutil.which(name) is None]
-    if absent:
-        print(f"the packages need programs that are not on the PATH: {', '.join(absent)}", file=sys.stderr)
-        return 1
     write(archives, folder)
-    maven.fill(list(archives.values()), folder)
-    print(*(f"{dist}/{name}" for name in ("npm", "go", "rust", "dotnet", "maven")), sep="\n")
+    if _has("mvn", "maven"):
+        maven.fill(list(archives.values()), folder)
+    print(
+        *(f"{dist}/{name}" for name in ("npm", "go", "rust", "dotnet", "maven") if (folder / name).exists()), sep="\n"
+    )
     return 0
+
+
+def _has(program: str, package: str) -> bool:
+    """Return whether a program is on the PATH. If not, say that a folder is left out."""
+    has = shutil.which(program) is not None
+    if not has:
+        print(f"{package} is left out: {program} is not on the PATH", file=sys.stderr)
+    return has
 
 
 def write(archives: Mapping[str, Path], folder: Path) -> None:
     """Fill the folders of npm, Go, Rust and .NET."""
     sums = checksums(sorted(archives.values()))
-    with tempfile.TemporaryDirectory() as scratch:
-        npm(archives, sums, folder / "npm", Path(scratch), is_published=bool(pages.read()["published"]))
+    if _has("npm", "npm"):
+        with tempfile.TemporaryDirectory() as scratch:
+            npm(archives, sums, folder / "npm", Path(scratch), is_published=bool(pages.read()["published"]))
     go(sums, folder / "go")
     for language in ("rust", "dotnet"):
         _copy(language, folder / language / "minibroker", sums)

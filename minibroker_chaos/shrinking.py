@@ -79,7 +79,7 @@ class ShrinkResult:
             others = "".join(f"; another failure, {number} times: {failure}" for failure, number in self.others.items())
             return f"it did not fail again in {self.repeats} runs; nothing was shrunk{others}"
         if self.needs_no_chaos:
-            return f"fails without any misbehaviour, too: {self.failed_without} of {self.repeats} runs"
+            return f"nothing: {self.failed_without} of {self.repeats} runs fail without any misbehaviour, too"
         low, high = confidence(self.failed, self.repeats)
         steps = "1 step" if len(self.steps) == 1 else f"{len(self.steps)} steps"
         end = "" if self.is_complete and self.repeats == REPEATS else "; the time was up"

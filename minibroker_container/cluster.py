@@ -165,7 +165,8 @@ class _Cluster:
         self._on_joined(bootstrap)
         ready = f"bootstrap={bootstrap} data-dir={data_dir} pid={os.getpid()}{registry}"
         print(f"minibroker ready: {ready} node-id={member.node_id} holder={member.holder_id}", flush=True)  # noqa: T201 - programs wait for this line
-        write_ready_lines(member.node_id, addresses)
+        bound = [(listener.name, format_address((listener.host, listener.port))) for listener in member.listeners]
+        write_ready_lines(member.node_id, bound)
         options = self._broker.checked_options
         if options.has_page:
             _logger.warning("the lab is at broker %d, which holds the logs", member.holder_id)

@@ -16,7 +16,7 @@ def write_ready_lines(node_id: int, listeners: Sequence[tuple[str, str]]) -> Non
 
     Args:
         node_id: The id of the broker.
-        listeners: The name and HOST:PORT of each listener.
+        listeners: The name of each listener, and the HOST:PORT to which it is bound.
     """
     kind = os.environ.get("MINIBROKER_LOG_LINES")
     if kind == "redpanda":

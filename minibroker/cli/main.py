@@ -198,7 +198,14 @@ async def _run_until(
         open_ports = [(protocols[name], address) for name, address in _listener_addresses(broker)]
         health.report_ports(open_ports)
         print(f"minibroker ready: {_ready_text(broker, options)}", flush=True)  # noqa: T201 - programs wait for it
-        kafka_lines.write_ready_lines(broker.services.core.cluster.first.id, _listener_addresses(broker))
+        kafka_lines.write_ready_lines(
+            broker.services.core.cluster.first.id,
+            [
+                (name, config_addresses.format_address(address))
+                for name in broker.asynchronous.listener_names
+                for address in broker.asynchronous.server.addresses_of(name)
+            ],
+        )
         console.print_banner(_banner_rows(broker, options))
         for host in {host for host, _ in broker.asynchronous.advertised}:
             threading.Thread(target=advice.check_advertised_host, args=(host,), name="advertised", daemon=True).start()

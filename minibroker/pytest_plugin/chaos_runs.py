@@ -258,12 +258,12 @@ class _TestRuns:
                 lines += [*self._describe_repetition(run, []), *self._shrink(run, reports)]
             else:
                 lines += self._describe_repetition(run, run.steps)
-                if len(run.steps) > 1:
-                    lines.append("find the steps that matter: add --kafka-chaos-shrink")
         alone = self._run_once(Run(), is_last=True)
         if failed is not None and lines:
             passes = _failure_of(alone) is None
             outcome = "passes" if passes else "fails, too"
+            if passes and len(run.steps) > 1 and not self._item.config.option.kafka_chaos_shrink:
+                lines.append("find the steps that matter: add --kafka-chaos-shrink")
             if passes and run.chaos is not None and not (run.steps or run.problem or run.chaos.is_replaced):
                 lines.append("nothing had gone wrong in this run: the test fails by itself now and then")
             self._counts["repeat"] = [line for line in lines if line.startswith(("shrunk from", "repeat "))]

@@ -68,7 +68,7 @@ def _format_outcome(entry: Entry) -> str:
     if entry.failure is not None:
         parts.append(f"connection closed: {entry.failure}")
     elif not entry.is_answered:
-        parts.append("no answer")
+        parts.append("no answer yet" if entry.origin.request is entry else "no answer")
     else:
         errors = " ".join(sorted(code.name for code in entry.error_codes))
         reasons = list(dict.fromkeys(_reasons_of(entry.response)))[:_MOST_NAMES] if errors else []
