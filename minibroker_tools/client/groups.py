@@ -227,9 +227,6 @@ _COORDINATOR_ERRORS: Final = frozenset(
 _HEARTBEAT_INTERVAL_S: Final = 3.0
 _REBALANCE_TIMEOUT_MS: Final = 300_000
 _SESSION_TIMEOUT_MS: Final = 45_000
-
-CountPartitions = Callable[[Iterable[str]], Mapping[str, int]]
-"""A function that returns the number of partitions of each topic."""
 _COMMIT_INTERVAL_S: Final = 5.0
 _TOPIC_REFRESH_S: Final = 300.0
 _TOPIC_RETRY_S: Final = 0.5
@@ -238,18 +235,10 @@ _TOPIC_RETRY_S: Final = 0.5
 class Membership:
     """The membership of this process in a classic group. `partitions` is its assignment."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        group: str,
-        topics: Sequence[str],
-        count_partitions: CountPartitions,
-        instance: str | None,
-    ) -> None:
+    def __init__(self, cluster: Cluster, group: str, topics: Sequence[str], instance: str | None) -> None:
         self._cluster = cluster
         self._group = group
         self._topics = list(topics)
-        self._count_partitions = count_partitions
         self._instance = instance
         self._member_id: str = ""
         self._generation = -1
@@ -359,7 +348,7 @@ class Membership:
             for topic in decode_versioned(ConsumerProtocolSubscription, bytes(member.metadata)).topics
         )
         assignments: dict[str, list[Partitions]] = {member.member_id: [] for member in response.members}
-        counts = self._count_partitions(sorted(subscribed))
+        counts = {topic.name: len(topic.partitions) for topic in self._cluster.metadata(sorted(subscribed)).topics}
         for topic, member_ids in subscribed.items():
             ranges = RangeSplitter(counts.get(topic, 0), len(member_ids))
             for member_id in member_ids:
@@ -469,9 +458,7 @@ class Consumer:
         if self._group is not None:
             if self._member is None and (names or self._topic is not None):
                 subscribed = names or [self._topic or ""]
-                self._member = Membership(
-                    self._cluster, self._group, subscribed, self._partition_counts, self._instance
-                )
+                self._member = Membership(self._cluster, self._group, subscribed, self._instance)
                 self._rejoin(self._member)
             return
         positions = self.reader.positions
@@ -498,6 +485,3 @@ class Consumer:
             for topic, index in by_partition(topics)
             if topic and (self._topic is not None or self._matches(topic))
         ]
-
-    def _partition_counts(self, names: Iterable[str]) -> Mapping[str, int]:
-        return {topic.name or "": len(topic.partitions) for topic in self._cluster.metadata(names).topics}
