@@ -1,7 +1,7 @@
 """Moves replicas between brokers (through the controller), and between the log directories of a broker."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages import log_dirs
@@ -18,12 +18,7 @@ _KEEP_FACTOR_UNSUPPORTED: Final = (
 )
 
 
-class Reassignment(NamedTuple):
-    """An ongoing reassignment: the node ids of all replicas, of those being added and of those being removed."""
-
-    replicas: list[int]
-    adding: list[int]
-    removing: list[int]
+Reassignment: TypeAlias = api.OngoingPartitionReassignment
 
 
 class Replica(NamedTuple):
@@ -53,10 +48,7 @@ def list_reassignments(
         ]
     request = api.ListPartitionReassignmentsRequest(topics=topics)
     response: api.ListPartitionReassignmentsResponse = cluster.ask_with_retries(cluster.controller, request)
-    return {
-        key: Reassignment(list(info.replicas), list(info.adding_replicas), list(info.removing_replicas))
-        for key, info in by_partition(response.topics).items()
-    }
+    return by_partition(response.topics)
 
 
 def alter_reassignments(

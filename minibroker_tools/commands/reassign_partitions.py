@@ -129,8 +129,8 @@ def _list_moves(cluster: Cluster) -> None:
         return
     write_line("Current partition reassignments:")
     for partition, move in sorted(moves.items()):
-        adding = f" adding: {join_commas(move.adding)}." if move.adding else ""
-        removing = f" removing: {join_commas(move.removing)}." if move.removing else ""
+        adding = f" adding: {join_commas(move.adding_replicas)}." if move.adding_replicas else ""
+        removing = f" removing: {join_commas(move.removing_replicas)}." if move.removing_replicas else ""
         write_line(f"{partition_name(partition)}: replicas: {join_commas(move.replicas)}.{adding}{removing}")
 
 

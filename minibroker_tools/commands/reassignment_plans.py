@@ -219,8 +219,8 @@ def throttle_brokers(
     sources: dict[TopicPartition, set[int]] = {}
     destinations: dict[TopicPartition, set[int]] = {}
     for partition, move in moves.items():
-        sources[partition] = set(move.replicas) - set(move.adding)
-        destinations[partition] = set(move.adding)
+        sources[partition] = set(move.replicas) - set(move.adding_replicas)
+        destinations[partition] = set(move.adding_replicas)
     for partition, replicas in targets.items():
         sources.setdefault(partition, set(current[partition]))
         destinations[partition] = set(replicas) - sources[partition]

@@ -289,9 +289,9 @@ def _print_topic(
 
     def replicas_of(partition: Any) -> int:
         move = moves.get((topic.name, partition.partition_index))
-        if move is None or not {*move.adding, *move.removing} & set(partition.replica_nodes):
+        if move is None or not {*move.adding_replicas, *move.removing_replicas} & set(partition.replica_nodes):
             return len(partition.replica_nodes)
-        return len(move.replicas) - len(move.adding)
+        return len(move.replicas) - len(move.adding_replicas)
 
     reports: dict[str, Callable[[Any], bool]] = {
         "under-replicated-partitions": lambda partition: replicas_of(partition) > len(partition.isr_nodes),
@@ -322,7 +322,8 @@ def _print_partition(topic: str, partition: Any, move: Reassignment | None) -> N
         f"\tReplicas: {join_commas(partition.replica_nodes)}\tIsr: {join_commas(partition.isr_nodes)}"
     )
     if move is not None:
-        line += f"\tAdding Replicas: {join_commas(move.adding)}\tRemoving Replicas: {join_commas(move.removing)}"
+        adding, removing = join_commas(move.adding_replicas), join_commas(move.removing_replicas)
+        line += f"\tAdding Replicas: {adding}\tRemoving Replicas: {removing}"
     elr = last_known = "N/A"
     if hasattr(partition, "last_known_elr"):
         elr, last_known = map(join_commas, (partition.eligible_leader_replicas or (), partition.last_known_elr or ()))
