@@ -4,7 +4,7 @@ ListOffsets requests go to the leaders of the partitions, and the other requests
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages import log_offsets as api
@@ -21,14 +21,6 @@ EARLIEST: Final = -2
 Member: TypeAlias = tuple[int, str, str | None]
 """A generation, a member id and a group instance id."""
 NO_MEMBER: Member = (-1, "", None)
-
-
-class OffsetResult(NamedTuple):
-    """An offset and the timestamp of its record in milliseconds (-1 for none), or an error."""
-
-    offset: int
-    timestamp: int
-    error: ApiError | None = None
 
 
 def group_values(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
@@ -77,13 +69,13 @@ def group_by_leader(
 
 def list_offsets(
     cluster: Cluster, timestamps: Mapping[TopicPartition, int], *, isolation: int = 0
-) -> dict[TopicPartition, OffsetResult]:
+) -> dict[TopicPartition, int | ApiError]:
     """Look up the offset of each partition for its timestamp.
 
     Timestamps are in milliseconds. Negative timestamps are the protocol's special values, such as LATEST.
     """
     groups, errors = group_by_leader(cluster, timestamps)
-    results = {partition: OffsetResult(-1, -1, error) for partition, error in errors.items()}
+    results: dict[TopicPartition, int | ApiError] = {**errors}
     for leader, partitions in groups.items():
         topics = [
             api.ListOffsetsTopic(
@@ -98,7 +90,7 @@ def list_offsets(
         request = api.ListOffsetsRequest(isolation_level=isolation, topics=topics, timeout_ms=30_000)
         response: api.ListOffsetsResponse = cluster.node(leader).ask(request)
         for key, result in by_partition(response.topics).items():
-            results[key] = OffsetResult(result.offset, result.timestamp, find_error(result))
+            results[key] = find_error(result) or result.offset
     return results
 
 
@@ -110,11 +102,13 @@ def list_offsets_at(
     Raises:
         ApiError: A partition has an error. Only the first error is raised.
     """
+    offsets: dict[TopicPartition, int] = {}
     results = list_offsets(cluster, dict.fromkeys(partitions, timestamp), isolation=isolation)
-    error = next((result.error for result in results.values() if result.error is not None), None)
-    if error is not None:
-        raise error
-    return {partition: result.offset for partition, result in results.items()}
+    for partition, result in results.items():
+        if isinstance(result, ApiError):
+            raise result
+        offsets[partition] = result
+    return offsets
 
 
 def fetch_committed_offsets(

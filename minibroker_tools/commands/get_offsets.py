@@ -10,7 +10,7 @@ from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import by_partition, list_offsets
 from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.commands.common import partition_name, topic_filter
-from minibroker_tools.failures import ToolError, UsageError
+from minibroker_tools.failures import ApiError, ToolError, UsageError
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import write_error_line, write_line
 
@@ -67,11 +67,11 @@ def _print_offsets(cluster: Cluster, values: Values, matches: PartitionFilter, t
     results = list_offsets(cluster, dict.fromkeys(partitions, time))
     for topic, partition in sorted(partitions, key=partition_name):
         result = results[topic, partition]
-        if result.error is not None:
-            reason = result.error.described
+        if isinstance(result, ApiError):
+            reason = result.described
             write_error_line(f"Skip getting offsets for topic-partition {topic}-{partition} due to error: {reason}")
-        elif result.offset != _UNKNOWN_OFFSET:
-            write_line(f"{topic}:{partition}:{result.offset}")
+        elif result != _UNKNOWN_OFFSET:
+            write_line(f"{topic}:{partition}:{result}")
 
 
 def _parse_time(text: str) -> int:

@@ -251,9 +251,9 @@ def _query_offsets(cluster: Cluster, options: KcatOptions) -> int:
     if not timestamps:
         raise UsageError('% ERROR: -t: expected "topic:partition:offset_or_timestamp"')
     for (topic, partition), result in sorted(list_offsets(cluster, timestamps).items()):
-        if result.error is not None:
-            raise topic_error(topic, result.error)
-        write_line(f"{topic} [{partition}] offset {result.offset}")
+        if isinstance(result, ApiError):
+            raise topic_error(topic, result)
+        write_line(f"{topic} [{partition}] offset {result}")
     return 0
 
 

@@ -119,9 +119,8 @@ def _report_ends(
     """Add the partitions that have been read to the end to `reached`, and report each of them."""
     committed = int(cluster.settings.get("isolation.level", "read_committed") == "read_committed")
     unread = {partition: LATEST for partition in reader.positions if partition not in reached}
-    ends = list_offsets(cluster, unread, isolation=committed) if unread else {}
-    for partition, end in sorted(ends.items()):
-        if end.error is None and reader.positions[partition] >= min(end.offset, stops.get(partition, end.offset)):
+    for partition, end in sorted(list_offsets(cluster, unread, isolation=committed).items()):
+        if isinstance(end, int) and reader.positions[partition] >= min(end, stops.get(partition, end)):
             reached.add(partition)
             if not options.has("q"):
                 last = ": exiting" if len(reached) == len(reader.positions) and options.has("e") else ""

@@ -282,8 +282,9 @@ def _describe_groups(arguments: argparse.Namespace) -> int:
             committed = fetch_committed_offsets(cluster, group)
             readers = {partition: member for member in description.members for partition in member.partitions}
             partitions = sorted({*committed, *readers})
-            ends = list_offsets(cluster, dict.fromkeys(partitions, LATEST)) if partitions else {}
-            lags = {partition: max(0, ends[partition].offset - offset) for partition, offset in committed.items()}
+            results = list_offsets(cluster, dict.fromkeys(partitions, LATEST))
+            ends = {partition: end if isinstance(end, int) else -1 for partition, end in results.items()}
+            lags = {partition: max(0, ends[partition] - offset) for partition, offset in committed.items()}
             head = {
                 "GROUP": group,
                 "COORDINATOR": cluster.coordinator_node(group).node_id,
@@ -299,7 +300,7 @@ def _describe_groups(arguments: argparse.Namespace) -> int:
                 (
                     *partition,
                     committed.get(partition, "-"),
-                    ends[partition].offset,
+                    ends[partition],
                     lags.get(partition, "-"),
                     readers[partition].member_id if partition in readers else "",
                 )
