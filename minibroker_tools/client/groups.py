@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from minibroker_protocol.coordinator_records.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -45,13 +45,8 @@ CONSUMER_TYPE: Final = "consumer"
 DEAD: Final = "Dead"
 
 
-class Listing(NamedTuple):
-    """A group from ListGroups. The state and the type are empty if the broker is too old to return them."""
-
-    group: str
-    protocol_type: str
-    state: str
-    type: str
+Listing: TypeAlias = api.ListedGroup
+"""A group from ListGroups. The state and the type are empty if the broker is too old to return them."""
 
 
 class Member(NamedTuple):
@@ -75,7 +70,7 @@ class Description(NamedTuple):
 
 
 def list_groups(cluster: Cluster, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[Listing]:
-    """Return the groups of all brokers.
+    """Return the groups of all brokers, sorted by name.
 
     Raises:
         ApiError: A broker returned an error, such as UNSUPPORTED_VERSION for a filter that the broker does not
@@ -88,11 +83,8 @@ def list_groups(cluster: Cluster, *, states: Sequence[str] = (), types: Sequence
         if (states and version < 4) or (types and version < 5):  # noqa: PLR2004 - KIP-518 and KIP-848 added the fields
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "The broker does not support filters of groups")
         response: api.ListGroupsResponse = cluster.ask_with_retries(partial(cluster.node, broker.node_id), request)
-        listings += [
-            Listing(group.group_id, group.protocol_type, group.group_state, group.group_type)
-            for group in response.groups
-        ]
-    return listings
+        listings += response.groups
+    return sorted(listings, key=lambda listing: listing.group_id)
 
 
 def is_consumer_group(listing: Listing) -> bool:

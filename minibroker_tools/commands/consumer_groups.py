@@ -205,7 +205,7 @@ def _parse_choices(text: str, choices: Sequence[str], refusal: str) -> list[str]
 
 def _find_all_groups(cluster: Cluster) -> list[str]:
     with prefix_api_errors():
-        return sorted(listing.group for listing in list_groups(cluster) if is_consumer_group(listing))
+        return [listing.group_id for listing in list_groups(cluster) if is_consumer_group(listing)]
 
 
 def _select_groups(cluster: Cluster, values: Values) -> list[str]:
@@ -217,18 +217,17 @@ def _list_groups(cluster: Cluster, values: Values, states: Sequence[str], types:
         for group in _find_all_groups(cluster):
             write_line(group)
         return
-    listings = sorted(
-        listing for listing in list_groups(cluster, states=states, types=types) if is_consumer_group(listing)
-    )
-    print_groups(listings, with_type=values.has("type"), with_state=values.has("state"))
+    listings = filter(is_consumer_group, list_groups(cluster, states=states, types=types))
+    _print_groups(list(listings), with_type=values.has("type"), with_state=values.has("state"))
 
 
-def print_groups(listings: Sequence[Listing], *, with_type: bool, with_state: bool) -> None:
+def _print_groups(listings: Sequence[Listing], *, with_type: bool, with_state: bool) -> None:
     """Print groups in columns."""
-    width = max([_GROUP_WIDTH, *(len(listing.group) for listing in listings)]) + 10
+    width = max([_GROUP_WIDTH, *(len(listing.group_id) for listing in listings)]) + 10
     rows = [("GROUP", "TYPE", "STATE")]
     rows += [
-        (listing.group, listing.type.capitalize() or "Unknown", listing.state or "Unknown") for listing in listings
+        (listing.group_id, listing.group_type.capitalize() or "Unknown", listing.group_state or "Unknown")
+        for listing in listings
     ]
     for group, kind, state in rows:
         cells = [group, *[kind] * with_type, *[state] * with_state]

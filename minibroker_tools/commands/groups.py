@@ -43,7 +43,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     except ToolError as failure:
         write_line(f"Error while executing groups command : {failure.message}")
         return 1
-    _print_groups(sorted(listing for listing in listings if _matches_filters(listing, values)))
+    _print_groups([listing for listing in listings if _matches_filters(listing, values)])
     return 0
 
 
@@ -60,7 +60,7 @@ def _check_options(values: Values) -> None:
 
 
 def _matches_filters(group: Listing, values: Values) -> bool:
-    kind, protocol = group.type.lower(), group.protocol_type
+    kind, protocol = group.group_type.lower(), group.protocol_type
     if values.has("group-type") or values.has("protocol"):
         expected = values.text("group-type")
         return (expected is None or kind == expected.lower()) and values.text("protocol") in {None, protocol}
@@ -71,7 +71,8 @@ def _matches_filters(group: Listing, values: Values) -> bool:
 
 def _print_groups(groups: Sequence[Listing]) -> None:
     lines = [
-        (listing.group, _TYPES.get(listing.type.lower(), listing.type), listing.protocol_type) for listing in groups
+        (listing.group_id, _TYPES.get(listing.group_type.lower(), listing.group_type), listing.protocol_type)
+        for listing in groups
     ]
     width = max([_WIDTH, *(len(cell) for line in lines for cell in line)])
     write_line(format_row(("GROUP", "TYPE", "PROTOCOL"), [width] * 3))

@@ -266,7 +266,7 @@ def _change_profile(arguments: argparse.Namespace) -> int:
 def _list_groups(arguments: argparse.Namespace) -> int:
     with cluster_of(arguments) as cluster:
         coordinators = [
-            (cluster.coordinator_node(listing.group).node_id, listing.group, listing.state)
+            (cluster.coordinator_node(listing.group_id).node_id, listing.group_id, listing.group_state)
             for listing in list_groups(cluster)
         ]
         print_columns([("BROKER", "GROUP", "STATE"), *sorted(coordinators)])
