@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages import produce as api
 from minibroker_protocol.records.builder import build_batch
-from minibroker_protocol.records.header import CompressionCodec
+from minibroker_protocol.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, CompressionCodec
 from minibroker_protocol.records.partitioner import partition_for_key
 from minibroker_protocol.records.record import Headers, NewRecord
 from minibroker_tools.client.cluster import BACKOFF_S, Cluster
@@ -105,11 +105,17 @@ class Producer:
     def _send_batch(self, partition: int, records: Sequence[Outgoing]) -> None:
         now = time.time_ns() // 1_000_000
         new_records = (NewRecord(record.key, record.value, now, record.headers) for record in records)
-        if self._transactions is None:
-            data = build_batch(new_records, codec=self._codec)
-        else:
-            batch_fields = self._transactions.add(self._topic, partition, len(records))
-            data = build_batch(new_records, codec=self._codec, **batch_fields)
+        producer_id, epoch, sequence = NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE
+        if self._transactions is not None:
+            producer_id, epoch, sequence = self._transactions.add(self._topic, partition, len(records))
+        data = build_batch(
+            new_records,
+            codec=self._codec,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            is_transactional=self._transactions is not None,
+        )
         request = api.ProduceRequest(
             transactional_id=None if self._transactions is None else self._transactions.transactional_id,
             acks=self._acks,

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple, TypedDict
+from typing import Any, Final, NamedTuple
 
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages import describe_transactions as api
@@ -32,19 +32,15 @@ class Listing(NamedTuple):
 
 
 class Description(NamedTuple):
-    """The current transaction of a transactional id.
-
-    Times are in milliseconds. `started` is -1 if no transaction is open. `partitions` still await a marker.
-    """
+    """The current transaction of a transactional id. `coordinator` is the node id of its coordinator."""
 
     coordinator: int
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    state: str
-    timeout: int
-    started: int
-    partitions: list[TopicPartition]
+    transaction: api.TransactionState
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """The partitions that still await a marker, in order."""
+        return sorted((topic.topic, index) for topic in self.transaction.topics for index in topic.partitions)
 
 
 class Marker(NamedTuple):
@@ -114,16 +110,7 @@ def describe_transaction(cluster: Cluster, transactional_id: str) -> Description
         response: api.DescribeTransactionsResponse = cluster.node(node).ask(request)
         (transaction,) = response.transaction_states
         check(transaction.error_code, _description_failure(transactional_id, error_code(transaction.error_code)))
-        return Description(
-            node,
-            transactional_id,
-            transaction.producer_id,
-            transaction.producer_epoch,
-            transaction.transaction_state,
-            transaction.transaction_timeout_ms,
-            transaction.transaction_start_time_ms,
-            [(topic.topic, index) for topic in transaction.topics for index in topic.partitions],
-        )
+        return Description(node, transaction)
 
     return cluster.retry(ask)
 
@@ -206,15 +193,6 @@ def _abort_failure(marker: Marker, code: ErrorCode) -> str:
     return f"WriteTxnMarkers request with {marker} failed {reason}"
 
 
-class BatchFields(TypedDict):
-    """The producer fields in the header of a transactional batch."""
-
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    is_transactional: bool
-
-
 class Transactions:
     """The successive transactions of one transactional id. Each transaction begins with its first batch."""
 
@@ -241,8 +219,11 @@ class Transactions:
         answer = self._ask(request, last=None)
         self._id, self._epoch = answer.producer_id, answer.producer_epoch
 
-    def add(self, topic: str, partition: int, records: int) -> BatchFields:
-        """Add a batch with this many records to the transaction, and return the producer fields of its header.
+    def add(self, topic: str, partition: int, records: int) -> tuple[int, int, int]:
+        """Add a batch with this many records to the transaction.
+
+        Returns:
+            The producer id, the producer epoch and the base sequence for the header of the batch.
 
         Raises:
             ApiError: The coordinator refused the partition.
@@ -263,12 +244,7 @@ class Transactions:
             self._added.add(topic_partition)
         first = self._sequences.get(topic_partition, 0)
         self._sequences[topic_partition] = (first + records) % 2**31
-        return {
-            "producer_id": self._id,
-            "producer_epoch": self._epoch,
-            "base_sequence": first,
-            "is_transactional": True,
-        }
+        return self._id, self._epoch, first
 
     @property
     def seconds(self) -> float:

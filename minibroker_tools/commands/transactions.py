@@ -136,11 +136,20 @@ def _describe_transaction(cluster: Cluster, values: Values) -> None:
     transactional_id = values.text("transactional-id") or ""
     with _prefix_failures(f"Failed to describe transaction state of transactional-id `{transactional_id}`"):
         description = describe_transaction(cluster, transactional_id)
-    is_open = description.started >= 0
-    started: object = description.started if is_open else "None"
-    duration: object = _now_ms() - description.started if is_open else "None"
-    partitions = ",".join(partition_name(partition) for partition in sorted(description.partitions))
-    print_table(_DESCRIBE_COLUMNS, [(*description[:6], started, duration, partitions)])
+    transaction = description.transaction
+    started = transaction.transaction_start_time_ms
+    times = (started, _now_ms() - started) if started >= 0 else ("None", "None")
+    row = (
+        description.coordinator,
+        transactional_id,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        transaction.transaction_state,
+        transaction.transaction_timeout_ms,
+        *times,
+        ",".join(map(partition_name, description.partitions)),
+    )
+    print_table(_DESCRIBE_COLUMNS, [row])
 
 
 def _describe_producers(cluster: Cluster, values: Values) -> None:
