@@ -113,10 +113,9 @@ class ClientLog:
     def _append(self, cluster: Cluster, new: Sequence[Record]) -> None:
         if not self._topic_id:
             self._create_topic(cluster)
-        refused: list[ApiError] = []
-        producer = Producer(cluster, self._topic, lambda _, error: refused.append(error))
-        producer.send([Outgoing(record.key, record.value, partition=0) for record in new])
-        for error in refused:
+        records = [Outgoing(record.key, record.value, partition=0) for record in new]
+        sent = list(Producer(cluster, self._topic).send(records))
+        for error in (batch.error for batch in sent if batch.error is not None):
             if error.code in _TOO_LARGE:
                 raise refusal(42209)
             raise error

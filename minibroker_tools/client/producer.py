@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from minibroker_protocol.error_codes import ErrorCode
@@ -23,8 +23,6 @@ ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
 """The protocol's number for each value of `acks`."""
 CODECS: Final = {codec.name.lower(): codec for codec in CompressionCodec}
 """The codec for each value of `compression.type`."""
-OnAcknowledged = Callable[[int, int, int], None]
-"""A callback for each batch: its partition, its base offset (-1 with acks=0) and its timestamp in milliseconds."""
 
 
 class Outgoing(NamedTuple):
@@ -41,8 +39,14 @@ class Outgoing(NamedTuple):
         return len(self.key or b"") + len(self.value or b"") + _RECORD_OVERHEAD_BYTES
 
 
-OnRefused = Callable[[Sequence[Outgoing], ApiError], None]
-"""A callback for records that the broker refused."""
+class SentBatch(NamedTuple):
+    """A batch that was sent: its base offset (-1 with acks=0), its timestamp in milliseconds, and a refusal's error."""
+
+    records: Sequence[Outgoing]
+    partition: int
+    offset: int
+    time_ms: int
+    error: ApiError | None
 
 
 class Producer:
@@ -56,26 +60,24 @@ class Producer:
         self,
         cluster: Cluster,
         topic: str,
-        on_refused: OnRefused,
         *,
         acks: str = "all",
         codec: CompressionCodec = CompressionCodec.NONE,
         retries: int = 3,
-        on_acknowledged: OnAcknowledged | None = None,
         transactions: "Transactions | None" = None,
     ) -> None:
         self._cluster = cluster
         self._topic = topic
-        self._on_refused = on_refused
         self._acks = ACKS[acks]
         self._codec = codec
         self._retries = retries
-        self._on_acknowledged = on_acknowledged
         self._transactions = transactions
         self._leaders: dict[int, int] = {}
 
-    def send(self, records: Sequence[Outgoing]) -> None:
-        """Send records and wait for the brokers' acknowledgements.
+    def send(self, records: Sequence[Outgoing]) -> Iterator[SentBatch]:
+        """Send records, and yield each batch once the broker has acknowledged or refused it.
+
+        A batch is sent when the caller asks for it, so the caller must read all of them.
 
         Raises:
             UnreachableError: A broker cannot be reached.
@@ -100,9 +102,9 @@ class Producer:
             batches[-1].append(record)
         for partition, batches in by_partition.items():
             for batch in batches:
-                self._send_batch(partition, batch)
+                yield self._send_batch(partition, batch)
 
-    def _send_batch(self, partition: int, records: Sequence[Outgoing]) -> None:
+    def _send_batch(self, partition: int, records: Sequence[Outgoing]) -> SentBatch:
         now = time.time_ns() // 1_000_000
         new_records = (NewRecord(record.key, record.value, now, record.headers) for record in records)
         producer_id, epoch, sequence = NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE
@@ -126,17 +128,14 @@ class Producer:
                 )
             ],
         )
-        for attempt in range(self._retries + 1):
+        remaining = self._retries
+        while True:
             self._cluster.restart_timeout()
             code, message, offset = self._ask(partition, request)
-            if not code:
-                if self._on_acknowledged is not None:
-                    self._on_acknowledged(partition, offset, now)
-                return
-            error = ApiError(code, message)
-            if not error.code.retriable or attempt == self._retries:
-                self._on_refused(records, error)
-                return
+            error = ApiError(code, message) if code else None
+            if error is None or not error.code.retriable or remaining <= 0:
+                return SentBatch(records, partition, offset, now, error)
+            remaining -= 1
             time.sleep(BACKOFF_S)
             self._leaders = self._cluster.retry(self._find_leaders)
 

@@ -9,9 +9,9 @@ from minibroker_protocol.java_text import is_true, trim
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.records.header import CompressionCodec
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.producer import ACKS, CODECS, OnRefused, Outgoing, Producer
+from minibroker_tools.client.producer import ACKS, CODECS, Outgoing, Producer
 from minibroker_tools.client.settings import Settings, load_properties
-from minibroker_tools.failures import ApiError, ToolError, UsageError
+from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Options, Values, key_values
 from minibroker_tools.output import log
 
@@ -82,12 +82,11 @@ def run(options: Options, arguments: Sequence[str]) -> int:
         producer = Producer(
             cluster,
             topic,
-            _refusal_handler(topic, stops=values.has("sync")),
             acks=acks,
             codec=codec,
             retries=values.number("message-send-max-retries", 3),
         )
-        _send_lines(producer, parse, one_by_one=values.has("sync"))
+        _send_lines(producer, topic, parse, one_by_one=values.has("sync"))
     return 0
 
 
@@ -181,7 +180,8 @@ def _kafka_error(message: str) -> ToolError:
     return ToolError(f"org.apache.kafka.common.KafkaException: {message}")
 
 
-def _send_lines(producer: Producer, parse: Callable[[str, int], Outgoing], *, one_by_one: bool) -> None:
+def _send_lines(producer: Producer, topic: str, parse: Callable[[str, int], Outgoing], *, one_by_one: bool) -> None:
+    """Send the lines. With `one_by_one`, the first refusal is raised. Otherwise refusals are logged."""
     number = 0
     for lines in _read_lines():
         records: list[Outgoing] = []
@@ -190,11 +190,12 @@ def _send_lines(producer: Producer, parse: Callable[[str, int], Outgoing], *, on
                 number += 1
                 records.append(parse(line, number))
                 if one_by_one:
-                    producer.send(records)
-                    records = []
+                    for batch in producer.send([records.pop()]):
+                        if batch.error is not None:
+                            raise batch.error
         finally:
             if records:
-                producer.send(records)
+                _send_logged(producer, topic, records)
 
 
 def _read_lines() -> Iterator[list[str]]:
@@ -223,16 +224,15 @@ def _read_lines() -> Iterator[list[str]]:
             return
 
 
-def _refusal_handler(topic: str, *, stops: bool) -> OnRefused:
-    def on_refused(records: Sequence[Outgoing], error: ApiError) -> None:
-        if stops:
-            raise error
-        for record in records:
+def _send_logged(producer: Producer, topic: str, records: Sequence[Outgoing]) -> None:
+    """Send records, and log those that the broker refuses."""
+    for batch in producer.send(records):
+        if batch.error is None:
+            continue
+        for record in batch.records:
             key, value = ("null" if data is None else f"{len(data)} bytes" for data in (record.key, record.value))
             sent = f"message to topic {topic} with key: {key}, value: {value}"
-            log("ERROR", f"Error when sending {sent} with error: {error.described}", _LOGGER)
-
-    return on_refused
+            log("ERROR", f"Error when sending {sent} with error: {batch.error.described}", _LOGGER)
 
 
 def _choose_codec(values: Values, properties: Mapping[str, str]) -> CompressionCodec:

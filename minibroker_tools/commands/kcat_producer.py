@@ -1,20 +1,19 @@
 """kcat -P: sends lines from standard input, lines from a file (-l), or whole files as records."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import BinaryIO, Final, cast
 
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.producer import ACKS, CODECS, Outgoing, Producer
 from minibroker_tools.commands.kcat import KcatOptions
-from minibroker_tools.failures import ApiError, ToolError
+from minibroker_tools.failures import ToolError
 
 _CHUNK_BYTES: Final = 1 << 16
 
 
 def produce(cluster: Cluster, options: KcatOptions) -> int:
     """Send the records. The exit status is 1 if the broker refuses any of them."""
-    errors: list[ApiError] = []
     acks = cluster.settings.get("acks", "-1")
     if acks not in ACKS:
         raise ToolError(f"% ERROR: acks: {acks} is not one of all, -1, 0, 1")
@@ -22,23 +21,21 @@ def produce(cluster: Cluster, options: KcatOptions) -> int:
     if codec is None:
         raise ToolError(f"% ERROR: -z: {options.text('z')} is not one of {', '.join(CODECS)}")
     topic = options.text("t") or ""
-
-    def report_refusal(_records: Sequence[Outgoing], error: ApiError) -> None:
-        errors.append(error)
-        sys.stderr.write(f"% ERROR: Failed to produce message: Broker: {error.message}\n")
-
-    producer = Producer(cluster, topic, report_refusal, acks=acks, codec=codec)
-    limit, sent = options.number("c", -1), 0
+    producer = Producer(cluster, topic, acks=acks, codec=codec)
+    limit, sent, status = options.number("c", -1), 0, 0
     for chunk in _read_chunks(options):
         payloads = chunk if limit < 0 else chunk[: limit - sent]
         if payloads:
-            producer.send([_parse_record(options, payload) for payload in payloads])
+            for batch in producer.send([_parse_record(options, payload) for payload in payloads]):
+                if batch.error is not None:
+                    status = 1
+                    sys.stderr.write(f"% ERROR: Failed to produce message: Broker: {batch.error.message}\n")
             sent += len(payloads)
         if options.has("T"):
             sys.stdout.buffer.writelines(payloads)
         if sent == limit:
             break
-    return 1 if errors else 0
+    return status
 
 
 def _read_chunks(options: KcatOptions) -> Iterator[list[bytes]]:

@@ -13,7 +13,7 @@ from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.producer import ACKS, CODECS, Outgoing, Producer
 from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.client.transactions import Transactions
-from minibroker_tools.failures import ApiError, ToolError, UsageError
+from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Options, Values, key_values
 from minibroker_tools.output import flush, write_error_line, write_line
 
@@ -73,20 +73,14 @@ def run(options: Options, arguments: Sequence[str]) -> int:
         raise ToolError(_ALL_ACKS_REQUIRED)
     payloads = _load_payloads(values)
     properties.setdefault("client.id", "perf-producer-client")
-    failures: list[ApiError] = []
-
-    def record_failures(records: Sequence[Outgoing], error: ApiError) -> None:
-        failures.extend([error] * len(records))
-        write_error_line(error.described)
-
     settings = Settings(servers, properties)
     with Cluster(settings, timeout=settings.milliseconds("max.block.ms")) as cluster:
         transactions = _begin_transactions(cluster, values, properties)
         topic = values.text("topic") or ""
-        producer = Producer(cluster, topic, record_failures, acks=acks, codec=codec, transactions=transactions)
-        report = _send_records(values, producer, payloads, failures, transactions)
+        producer = Producer(cluster, topic, acks=acks, codec=codec, transactions=transactions)
+        report = _send_records(values, producer, payloads, transactions)
     report.print_totals()
-    return 1 if failures else 0
+    return int(report.has_failures)
 
 
 def _check_options(values: Values) -> None:
@@ -231,6 +225,7 @@ class _Report:
     Attributes:
         total: The statistics of all records.
         steady: The statistics of the records after the warmup, or None if no such record has been sent.
+        has_failures: Whether the broker has refused a record.
     """
 
     def __init__(self, warmup: int, interval_s: float) -> None:
@@ -240,6 +235,7 @@ class _Report:
         self._is_announced = False
         self.total = _Statistics()
         self.steady: _Statistics | None = None
+        self.has_failures = False
 
     def max_batch_records(self, sent: int, remaining: int) -> int:
         """Return the maximum number of records in the next batch. No batch mixes warmup records with others."""
@@ -275,7 +271,6 @@ def _send_records(
     values: Values,
     producer: Producer,
     payloads: Sequence[bytes],
-    failures: Sequence[ApiError],
     transactions: Transactions | None,
 ) -> _Report:
     """Send the records in batches of about 16 KiB, or less if the throughput allows fewer records in 0.1 s.
@@ -293,16 +288,20 @@ def _send_records(
     while remaining:
         batch_start = time.monotonic()
         batch = _make_batch(values, payloads, generator, sent, report.max_batch_records(sent, remaining), throughput)
-        failed_before = len(failures)
-        producer.send(batch)
+        accepted = 0
+        for part in producer.send(batch):
+            if part.error is None:
+                accepted += len(part.records)
+            else:
+                report.has_failures = True
+                write_error_line(part.error.described)
         latency = int((time.monotonic() - batch_start) * 1000)
-        accepted = len(batch) - (len(failures) - failed_before)
         if accepted:
             report.add(_SentBatch(latency, accepted, sum(len(record.value or b"") for record in batch)))
         sent, remaining = sent + len(batch), remaining - len(batch)
-        if transactions is not None and (failures or not remaining or transactions.seconds >= duration):
-            transactions.end(committed=not failures)
-            if failures:
+        if transactions is not None and (report.has_failures or not remaining or transactions.seconds >= duration):
+            transactions.end(committed=not report.has_failures)
+            if report.has_failures:
                 raise ToolError(_ABORTED_MESSAGE)
         report.print_interval()
         if throughput > 0 and remaining:

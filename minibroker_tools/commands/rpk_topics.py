@@ -349,27 +349,21 @@ def _produce_lines(arguments: argparse.Namespace) -> int:
         headers.append((name, value.encode()))
     key = None if arguments.key is None else str(arguments.key).encode()
     pattern = _line_pattern(arguments.format)
-
-    def on_refused(_records: Sequence[Outgoing], error: ApiError) -> None:
-        raise ToolError(f"unable to produce: {error.code.name}: {error.message}")
-
     (topic,) = arguments.topics
     with cluster_of(arguments) as cluster:
-        acknowledged: list[tuple[int, int, int]] = []
-
-        def on_acknowledged(partition: int, offset: int, time_ms: int) -> None:
-            acknowledged.append((partition, offset, time_ms))
-
-        producer = Producer(cluster, topic, on_refused, on_acknowledged=on_acknowledged)
+        producer = Producer(cluster, topic)
         for data in sys.stdin.buffer:
             line = data.removesuffix(b"\n").decode(errors="surrogateescape")
             match = pattern.fullmatch(line)
             if match is None:
                 raise ToolError(f"unable to read a record: {line!r} is not of the form {arguments.format}")
             parts = {name: text.encode(errors="surrogateescape") for name, text in match.groupdict().items()}
-            producer.send([Outgoing(parts.get("k", key), parts.get("v"), tuple(headers), arguments.partition)])
-            partition, offset, time_ms = acknowledged.pop()
-            fields = {"%p": str(partition), "%o": str(offset), "%d": str(time_ms), "%t": topic, "%v": line}
+            record = Outgoing(parts.get("k", key), parts.get("v"), tuple(headers), arguments.partition)
+            (sent,) = producer.send([record])
+            if sent.error is not None:
+                raise ToolError(f"unable to produce: {sent.error.code.name}: {sent.error.message}")
+            position = {"%p": str(sent.partition), "%o": str(sent.offset), "%d": str(sent.time_ms)}
+            fields = {**position, "%t": topic, "%v": line}
             sys.stdout.write(_fill_format(arguments.output_format, fields))
             flush()
     return 0

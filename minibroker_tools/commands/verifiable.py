@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.groups import Consumer
@@ -86,7 +86,7 @@ def _run_producer(values: Values) -> int:
     run = _ProducerRun(values)
     with Cluster(Settings(servers, properties)) as cluster, raise_interrupt_on_sigterm():
         _print_event("startup_complete")
-        producer = Producer(cluster, run.topic, run.on_refused, acks=acks, on_acknowledged=run.on_acknowledged)
+        producer = Producer(cluster, run.topic, acks=acks)
         with suppress(KeyboardInterrupt):
             run.produce(producer)
         _print_event("shutdown_complete")
@@ -105,7 +105,6 @@ class _ProducerRun:
         self._limit = values.number("max-messages", -1)
         self._prefix = f"{values.get('value-prefix')}." if values.has("value-prefix") else ""
         self._keys: int | None = values.get("repeating-keys")
-        self._record: dict[str, Any] = {}
 
     def produce(self, producer: Producer) -> None:
         """Send the records one by one."""
@@ -113,21 +112,17 @@ class _ProducerRun:
         while self._limit < 0 or self.sent < self._limit:
             key = None if self._keys is None else str(self.sent % self._keys)
             value = f"{self._prefix}{self.sent}"
-            self._record = {"key": key, "value": value, "topic": self.topic}
             self.sent += 1
-            producer.send([Outgoing(None if key is None else key.encode(), value.encode())])
+            (sent,) = producer.send([Outgoing(None if key is None else key.encode(), value.encode())])
+            record = {"key": key, "value": value, "topic": self.topic}
+            if sent.error is None:
+                self.acked += 1
+                _print_event("producer_send_success", **record, partition=sent.partition, offset=sent.offset)
+            else:
+                name, _, message = sent.error.described.partition(": ")
+                _print_event("producer_send_error", **record, exception=f"class {name}", message=message)
             if self.throughput > 0:
                 time.sleep(max(0.0, start_time + self.sent / self.throughput - time.monotonic()))
-
-    def on_acknowledged(self, partition: int, offset: int, _time_ms: int) -> None:
-        """Print that the record was acknowledged."""
-        self.acked += 1
-        _print_event("producer_send_success", **self._record, partition=partition, offset=offset)
-
-    def on_refused(self, _records: Sequence[Outgoing], error: ApiError) -> None:
-        """Print that the record was refused."""
-        name, _, message = error.described.partition(": ")
-        _print_event("producer_send_error", **self._record, exception=f"class {name}", message=message)
 
 
 def _consumer_options(tool: str) -> Options:
