@@ -1,11 +1,10 @@
 """kafka-client-metrics: selects which metrics clients push (`ClientMetricsCommand`, KIP-1000)."""
 
-import uuid
 from collections.abc import Sequence
 from typing import Final
 
 from minibroker_protocol.java_text import INT_BITS, parse_integer
-from minibroker_protocol.primitives import uuid_text
+from minibroker_protocol.primitives import new_uuid, uuid_text
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.configs import alter_configs, describe_configs, list_resources
 from minibroker_tools.commands.common import add_connection, cluster_of
@@ -73,7 +72,7 @@ def _check_options(values: Values) -> None:
 
 
 def _alter_subscription(cluster: Cluster, values: Values) -> None:
-    name = values.text("name") if values.has("name") else uuid_text(uuid.uuid4().bytes)
+    name = values.text("name") if values.has("name") else uuid_text(new_uuid())
     changes = [(key, ",".join(values.all(option)) or None) for option, key in _KEYS.items() if values.has(option)]
     alter_configs(cluster, {(_CLIENT_METRICS, name or ""): changes})
     write_line(f"Altered client metrics config for {name}.")

@@ -3,12 +3,11 @@
 import os
 import random
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from minibroker_protocol.primitives import uuid_text
+from minibroker_protocol.primitives import new_uuid, uuid_text
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.producer import ACKS, CODECS, Outgoing, Producer
 from minibroker_tools.client.settings import Settings, load_properties
@@ -143,7 +142,7 @@ def _begin_transactions(cluster: Cluster, values: Values, properties: Mapping[st
     """
     if not _is_transactional(values, properties):
         return None
-    random_id = f"performance-producer-{uuid_text(uuid.uuid4().bytes)}"
+    random_id = f"performance-producer-{uuid_text(new_uuid())}"
     name = values.text("transactional-id") or properties.get("transactional.id", random_id)
     return Transactions(cluster, name, int(cluster.settings.milliseconds("transaction.timeout.ms") * 1000))
 

@@ -4,12 +4,11 @@ import base64
 import binascii
 import os
 import re
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from minibroker_protocol.lazy_imports import lazy
-from minibroker_protocol.primitives import uuid_text
+from minibroker_protocol.primitives import new_uuid, uuid_text
 from minibroker_tools.client.settings import load_properties
 from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Options, Values
@@ -47,7 +46,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     values = options.parse(arguments)
     command = values.words[0] if values.words else ""
     if command == "random-uuid":
-        write_line(_random_uuid())
+        write_line(uuid_text(new_uuid()))
         return 0
     if command not in {"info", "format"}:
         raise UsageError("one of the commands info, format and random-uuid is required")
@@ -60,13 +59,6 @@ def run(options: Options, arguments: Sequence[str]) -> int:
         raise UsageError("argument --cluster-id/-t is required")
     _format_directories(values, properties)
     return 0
-
-
-def _random_uuid() -> str:
-    """Return a random id that does not start with a dash. Command lines would parse such an id as an option."""
-    while (text := uuid_text(uuid.uuid4().bytes)).startswith("-"):
-        pass
-    return text
 
 
 def _log_directories(properties: Mapping[str, str]) -> list[str]:
