@@ -6,7 +6,13 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from minibroker.security.sasl.scram import HASHES, ScramCredential, derive_credential
+from minibroker.security.sasl.scram import (
+    HASHES,
+    MECHANISM_NAMES,
+    MECHANISM_NUMBERS,
+    MIN_ITERATIONS,
+    derive_credential,
+)
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.java_text import to_double
 from minibroker_protocol.lazy_imports import lazy
@@ -42,8 +48,6 @@ if TYPE_CHECKING:
     from minibroker_tools.client.zookeeper import ZooKeeperTree
 
 
-SCRAM_MECHANISMS: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
-_MIN_ITERATIONS: Final = 4096
 _CREDENTIAL: Final = re.compile(r"(?:iterations=(-?[0-9]*),)?password=(.*)", re.DOTALL)
 _SALT_BYTES: Final = 24
 _QUOTA_TYPES: Final = {"users": "user", "clients": "client-id", "ips": "ip"}
@@ -62,22 +66,20 @@ def alter_scram(cluster: Cluster, user: str, added: Mapping[str, str], deleted: 
         ToolError: The user, a mechanism or a credential is invalid.
         ApiError: The broker refused a change.
     """
-    _check_scram(user, added, deleted)
     upsertions: list[ScramCredentialUpsertion] = []
-    for mechanism, text in added.items():
-        iterations, password = _parse_credential(mechanism, text)
+    for mechanism, (iterations, password) in _parse_scram(user, added, deleted).items():
         salt = secrets.token_bytes(_SALT_BYTES)
         salted = hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
         upsertions.append(
             ScramCredentialUpsertion(
                 name=user,
-                mechanism=SCRAM_MECHANISMS[mechanism],
+                mechanism=MECHANISM_NUMBERS[mechanism],
                 iterations=iterations,
                 salt=salt,
                 salted_password=salted,
             )
         )
-    deletions = [ScramCredentialDeletion(name=user, mechanism=SCRAM_MECHANISMS[name]) for name in deleted]
+    deletions = [ScramCredentialDeletion(name=user, mechanism=MECHANISM_NUMBERS[name]) for name in deleted]
     request = AlterUserScramCredentialsRequest(deletions=deletions, upsertions=upsertions)
     check_all(cluster.ask_controller(request).results)
 
@@ -88,31 +90,32 @@ def store_scram(tree: "ZooKeeperTree", user: str, added: Mapping[str, str], dele
     Raises:
         ToolError: The user, a mechanism or a credential is invalid.
     """
-    _check_scram(user, added, deleted)
-    credentials: dict[str, ScramCredential] = {}
-    for mechanism, text in added.items():
-        iterations, password = _parse_credential(mechanism, text)
-        credentials[mechanism] = derive_credential(mechanism, password, iterations=iterations)
+    credentials = {
+        mechanism: derive_credential(mechanism, password, iterations=iterations)
+        for mechanism, (iterations, password) in _parse_scram(user, added, deleted).items()
+    }
     tree.alter_user(user, credentials, deleted)
 
 
-def _check_scram(user: str, added: Mapping[str, str], deleted: Sequence[str]) -> None:
+def _parse_scram(user: str, added: Mapping[str, str], deleted: Sequence[str]) -> dict[str, tuple[int, str]]:
+    """Return the iterations and the password for each mechanism to add."""
     if not user:
         raise ToolError(
             "The use of --entity-default or --user-defaults is not allowed with User SCRAM Credentials using "
             "--bootstrap-server."
         )
-    _refuse_unknown("users", [name for name in added if name not in SCRAM_MECHANISMS], "added")
-    _refuse_unknown("users", [name for name in deleted if name not in SCRAM_MECHANISMS], "deleted")
+    _refuse_unknown("users", [name for name in added if name not in MECHANISM_NUMBERS], "added")
+    _refuse_unknown("users", [name for name in deleted if name not in MECHANISM_NUMBERS], "deleted")
+    return {mechanism: _parse_credential(mechanism, text) for mechanism, text in added.items()}
 
 
 def _parse_credential(mechanism: str, text: str) -> tuple[int, str]:
     match = _CREDENTIAL.fullmatch(text)
     if match is None:
         raise ToolError(f"Invalid credential property {mechanism.replace('-', '_')}={text}")
-    iterations = _MIN_ITERATIONS if match[1] in {None, "", "-1"} else int(match[1])
-    if iterations < _MIN_ITERATIONS:
-        raise ToolError(f"Iterations {iterations} is less than the minimum {_MIN_ITERATIONS} required for {mechanism}")
+    iterations = MIN_ITERATIONS if match[1] in {None, "", "-1"} else int(match[1])
+    if iterations < MIN_ITERATIONS:
+        raise ToolError(f"Iterations {iterations} is less than the minimum {MIN_ITERATIONS} required for {mechanism}")
     return iterations, match[2]
 
 
@@ -122,12 +125,11 @@ def describe_scram(cluster: Cluster, user: str | None) -> None:
     response: DescribeUserScramCredentialsResponse = raise_if_failed(
         cluster.ask_controller(DescribeUserScramCredentialsRequest(users=users))
     )
-    names = {mechanism: name for name, mechanism in SCRAM_MECHANISMS.items()}
     for result in response.results:
         if error_code(result.error_code) is ErrorCode.RESOURCE_NOT_FOUND:
             continue
         infos = ", ".join(
-            f"{names.get(info.mechanism, 'UNKNOWN')}=iterations={info.iterations}"
+            f"{MECHANISM_NAMES.get(info.mechanism, 'UNKNOWN')}=iterations={info.iterations}"
             for info in raise_if_failed(result).credential_infos
         )
         write_line(f"SCRAM credential configs for user-principal '{result.user}' are {infos}")
@@ -289,7 +291,7 @@ def _alter_before_brokers(values: Values, entities: Sequence[Entity]) -> bool:
         False, if brokers have to be asked for the change.
     """
     added, deleted = (_parse_added(values), _parse_deleted(values)) if values.has("alter") else ({}, [])
-    if [entity.kind for entity in entities] != ["users"] or not SCRAM_MECHANISMS.keys() & {*added, *deleted}:
+    if [entity.kind for entity in entities] != ["users"] or not MECHANISM_NUMBERS.keys() & {*added, *deleted}:
         return False
     with zookeeper_tree.connect(values.text("zookeeper") or "") as tree:
         if tree is None or tree.has_brokers():
@@ -372,7 +374,7 @@ def _alter_entities(cluster: Cluster, values: Values, entities: Sequence[Entity]
     kind, name = entities[0].kind, entities[0].name or ""
     if kind in RESOURCES:
         _alter_resource(cluster, (RESOURCES[kind], name), added, deleted)
-    elif kind == "users" and len(entities) == 1 and SCRAM_MECHANISMS.keys() & {*added, *deleted}:
+    elif kind == "users" and len(entities) == 1 and MECHANISM_NUMBERS.keys() & {*added, *deleted}:
         alter_scram(cluster, name, added, deleted)
     else:
         alter_quotas(cluster, [(entity.kind, entity.name or "") for entity in entities], added, deleted)

@@ -23,7 +23,6 @@ _METADATA_VERSION: Final = "3.9-IV0"
 _META_PROPERTIES: Final = "meta.properties"
 _SCRAM_PATTERN: Final = re.compile(r"(SCRAM-SHA-(?:256|512))=\[(.*)\]", re.DOTALL)
 _DEFAULT_DIRECTORY: Final = "/tmp/kafka-logs"  # noqa: S108 - Kafka's own default
-_MIN_ITERATIONS: Final = 4096
 
 
 def declare_options(tool: str) -> Options:
@@ -99,7 +98,7 @@ def _format_directory(
         try:
             credentials = store.ScramCredentials(cluster_metadata.ClusterMetadata(path))
             for mechanism, name, fields in users:
-                iterations = int(fields.get("iterations", _MIN_ITERATIONS))
+                iterations = int(fields.get("iterations", scram.MIN_ITERATIONS))
                 salt = base64.b64decode(fields["salt"]) if "salt" in fields else None
                 if "saltedpassword" in fields:
                     salted = base64.b64decode(fields["saltedpassword"])
@@ -132,9 +131,9 @@ def _parse_credential(text: str) -> tuple[str, str, dict[str, str]]:
         raise ToolError("You must supply one of 'password' or 'saltedpassword' to add-scram")
     if "saltedpassword" in fields and "salt" not in fields:
         raise ToolError("You must supply 'salt' with 'saltedpassword' to add-scram")
-    iterations = fields.get("iterations", str(_MIN_ITERATIONS))
-    if not iterations.isdecimal() or int(iterations) < _MIN_ITERATIONS:
-        raise ToolError(f"The 'iterations' value must be >= {_MIN_ITERATIONS} for add-scram using {match[1]}")
+    iterations = fields.get("iterations", str(scram.MIN_ITERATIONS))
+    if not iterations.isdecimal() or int(iterations) < scram.MIN_ITERATIONS:
+        raise ToolError(f"The 'iterations' value must be >= {scram.MIN_ITERATIONS} for add-scram using {match[1]}")
     for name in ("salt", "saltedpassword"):
         try:
             base64.b64decode(fields.get(name, ""), validate=True)
