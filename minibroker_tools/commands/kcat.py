@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from minibroker.security.sasl.jaas import quote
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.messages.metadata import MetadataResponse
 from minibroker_tools.client.cluster import Cluster
@@ -336,12 +337,7 @@ def _add_login(properties: dict[str, str]) -> None:
     if user is None:
         return
     module = _PLAIN_MODULE if properties.get("sasl.mechanism", "").upper() == "PLAIN" else _SCRAM_MODULE
-    properties["sasl.jaas.config"] = f"{module} required username={_quote(user)} password={_quote(password or '')};"
-
-
-def _quote(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    properties["sasl.jaas.config"] = f"{module} required username={quote(user)} password={quote(password or '')};"
 
 
 def _add_certificates(properties: dict[str, str]) -> None:

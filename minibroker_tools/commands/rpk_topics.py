@@ -14,6 +14,7 @@ from typing import Any, Final
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from minibroker.security.sasl.jaas import quote
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages import topics as api
 from minibroker_tools.client.cluster import Cluster
@@ -32,7 +33,7 @@ _ADMIN_PORT: Final = 9644
 _PATIENCE_S: Final = 5.0
 _SUBJECTS: Final = {"/v1/security/users": "users", "/v1/cluster_config": "the configuration"}
 _SETTINGS: Final = ("brokers", "user", "pass", "sasl.mechanism", "admin.hosts")
-_JAAS: Final = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="{}" password="{}";'
+_JAAS: Final = "org.apache.kafka.common.security.scram.ScramLoginModule required username={} password={};"
 
 
 def add_command(
@@ -95,7 +96,7 @@ def cluster_of(arguments: argparse.Namespace) -> Cluster:
         properties["security.protocol"] = "SASL_PLAINTEXT"
         secret = arguments.password or extra.get("pass", "")
         properties["sasl.mechanism"] = arguments.sasl_mechanism or extra.get("sasl.mechanism", "SCRAM-SHA-256")
-        properties["sasl.jaas.config"] = _JAAS.format(user, secret)
+        properties["sasl.jaas.config"] = _JAAS.format(quote(user), quote(secret))
     return Cluster(Settings(",".join(add_port(server, _PORT) for server in servers.split(",")), properties))
 
 
