@@ -64,6 +64,12 @@ class Settings:
             raise ToolError(f"Invalid value {value} for configuration {key}: Not a number of type INT") from None
 
 
+def add_ports(servers: str, port: int) -> str:
+    """Add a port to the addresses that have none."""
+    entries = (entry.strip() for entry in servers.split(",") if entry.strip())
+    return ",".join(entry if ":" in entry.rpartition("]")[2] else f"{entry}:{port}" for entry in entries)
+
+
 def parse_addresses(bootstrap: str) -> list[tuple[str, int]]:
     """Parse the addresses in `bootstrap.servers`. Schemes are ignored, and a missing host means localhost.
 

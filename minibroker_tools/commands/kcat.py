@@ -12,7 +12,7 @@ from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.messages.metadata import MetadataResponse
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import list_offsets
-from minibroker_tools.client.settings import Settings, load_properties
+from minibroker_tools.client.settings import Settings, add_ports, load_properties
 from minibroker_tools.failures import ApiError, ToolError, UnreachableError, UsageError
 from minibroker_tools.options import Options
 from minibroker_tools.output import compact_json, join_commas, write, write_line
@@ -140,7 +140,7 @@ def run(_known: Options, arguments: Sequence[str]) -> int:
         raise UsageError("% ERROR: -b <broker,..> missing")
     run_mode = _mode_function(options)
     timeout = options.number("m", 5)
-    settings = Settings(_add_ports(servers), {"client.id": "rdkafka", **properties})
+    settings = Settings(add_ports(servers, _DEFAULT_PORT), {"client.id": "rdkafka", **properties})
     try:
         with Cluster(settings, timeout=timeout) as cluster:
             return run_mode(cluster, options)
@@ -166,12 +166,6 @@ def _mode_function(options: KcatOptions) -> Callable[[Cluster, KcatOptions], int
     if mode in {"C", "G"}:
         return kcat_consumer.consume
     return _list_metadata if mode == "L" else _query_offsets
-
-
-def _add_ports(servers: str) -> str:
-    """Add Kafka's default port to the addresses that have none."""
-    entries = (entry.strip() for entry in servers.split(",") if entry.strip())
-    return ",".join(entry if re.search(r":\d+$", entry) else f"{entry}:{_DEFAULT_PORT}" for entry in entries)
 
 
 def unescape(text: str) -> str:

@@ -23,7 +23,7 @@ from minibroker_tools.client.groups import Consumer, attempt
 from minibroker_tools.client.offsets import EARLIEST, LATEST, by_partition, list_offsets_at
 from minibroker_tools.client.producer import Outgoing, Producer
 from minibroker_tools.client.reader import Reader, Received
-from minibroker_tools.client.settings import Settings
+from minibroker_tools.client.settings import Settings, add_ports
 from minibroker_tools.failures import ApiError, ToolError, find_error
 from minibroker_tools.output import flush, write_error_line, write_line
 
@@ -97,7 +97,7 @@ def cluster_of(arguments: argparse.Namespace) -> Cluster:
         secret = arguments.password or extra.get("pass", "")
         properties["sasl.mechanism"] = arguments.sasl_mechanism or extra.get("sasl.mechanism", "SCRAM-SHA-256")
         properties["sasl.jaas.config"] = _JAAS.format(quote(user), quote(secret))
-    return Cluster(Settings(",".join(add_port(server, _PORT) for server in servers.split(",")), properties))
+    return Cluster(Settings(add_ports(servers, _PORT), properties))
 
 
 def request_admin_api(arguments: argparse.Namespace, path: str, method: str = "GET", content: object = None) -> Any:
@@ -110,7 +110,7 @@ def request_admin_api(arguments: argparse.Namespace, path: str, method: str = "G
     hosts = arguments.api_urls or extra.get("admin.hosts") or "127.0.0.1"
     failures: list[str] = []
     for host in hosts.split(","):
-        address = add_port(host.removeprefix("http://").rstrip("/"), _ADMIN_PORT)
+        address = add_ports(host.removeprefix("http://").rstrip("/"), _ADMIN_PORT)
         try:
             body = None if content is None else json.dumps(content).encode()
             request = Request(f"http://{address}{path}", body, method=method)
@@ -124,11 +124,6 @@ def request_admin_api(arguments: argparse.Namespace, path: str, method: str = "G
             failures.append(f"{address}: {getattr(reason, 'strerror', None) or reason}")
     subject = next((text for prefix, text in _SUBJECTS.items() if path.startswith(prefix)), "cluster health")
     raise ToolError(f"unable to request {subject}: {'; '.join(failures)}")
-
-
-def add_port(address: str, port: int) -> str:
-    """Add a port to an address that has none."""
-    return address if ":" in address.rpartition("]")[2] else f"{address}:{port}"
 
 
 def print_columns(rows: Sequence[Sequence[object]]) -> None:
