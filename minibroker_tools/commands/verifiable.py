@@ -12,7 +12,7 @@ from minibroker_tools.client.producer import ACKS, Outgoing, Producer
 from minibroker_tools.client.reader import Received
 from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.commands.common import raise_interrupt_on_sigterm
-from minibroker_tools.failures import ApiError, ToolError, UsageError
+from minibroker_tools.failures import ApiError, ToolError
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import compact_json, flush, write_error_line, write_line
 
@@ -23,8 +23,7 @@ _RANGE: Final = "org.apache.kafka.clients.consumer.RangeAssignor"
 def declare_options(tool: str) -> Options:
     """Declare the options of the producer or the consumer."""
     options = _producer_options(tool) if tool == _PRODUCER else _consumer_options(tool)
-    options.value("bootstrap-server", help="REQUIRED: the brokers to connect to", metavar="SERVERS")
-    options.value("broker-list", help="the older name of --bootstrap-server", metavar="SERVERS")
+    options.value("bootstrap-server", "broker-list", help="REQUIRED: the brokers to connect to", metavar="SERVERS")
     return options
 
 
@@ -45,18 +44,6 @@ def _print_event(name: str, **fields: object) -> None:
     flush()
 
 
-def _parse_connection(values: Values, config: str) -> tuple[str, str | None]:
-    """Return the bootstrap servers and the path of the properties file. Kafka has two option names for each.
-
-    Raises:
-        UsageError: The bootstrap servers are missing.
-    """
-    servers = values.text("bootstrap-server") or values.text("broker-list")
-    if servers is None:
-        raise UsageError('Missing required argument "[bootstrap-server]"')
-    return servers, values.text("command-config") or values.text(config)
-
-
 def _producer_options(tool: str) -> Options:
     options = Options(
         tool, "This tool produces increasing integers to the specified topic and prints JSON metadata to stdout."
@@ -65,8 +52,7 @@ def _producer_options(tool: str) -> Options:
     options.value("max-messages", help="produce this many records (default: until a signal)", type=int)
     options.value("throughput", help="records per second; -1 for no limit", type=int)
     options.value("acks", help="-1, 0, 1 or all")
-    options.value("producer.config", help="a file with properties of the producer", metavar="FILE")
-    options.value("command-config", help="the same; the name in Kafka 4", metavar="FILE")
+    options.value("producer.config", "command-config", help="a file with properties of the producer", metavar="FILE")
     options.value("message-create-time", help="not supported: records are timestamped when they are sent", type=int)
     options.value("value-prefix", help="prefix each value with this number and a dot", type=int)
     options.value("repeating-keys", help="repeat the keys from 0 to N - 1", type=int, metavar="N")
@@ -74,17 +60,16 @@ def _producer_options(tool: str) -> Options:
 
 
 def _run_producer(values: Values) -> int:
-    values.require("topic")
-    servers, path = _parse_connection(values, "producer.config")
+    values.require("topic", "bootstrap-server")
     if values.number("message-create-time", -1) != -1:
         raise ToolError("--message-create-time is not supported: records have the time at which they are sent")
-    properties = load_properties(path)
+    properties = load_properties(values.text("producer.config"))
     acks = values.text("acks") or "-1"
     if acks not in ACKS:
         raise ToolError(f"--acks {acks}: it is none of {', '.join(sorted(ACKS))}")
     start_time = time.monotonic()
     run = _ProducerRun(values)
-    with Cluster(Settings(servers, properties)) as cluster, raise_interrupt_on_sigterm():
+    with Cluster(Settings(values.text("bootstrap-server") or "", properties)) as cluster, raise_interrupt_on_sigterm():
         _print_event("startup_complete")
         producer = Producer(cluster, run.topic, acks=acks)
         with suppress(KeyboardInterrupt):
@@ -140,28 +125,26 @@ def _consumer_options(tool: str) -> Options:
     options.value("assignment-strategy", help=f"{_RANGE}; others are not supported", metavar="CLASS")
     options.value("group-protocol", help="classic; consumer is not supported")
     options.value("group-remote-assignor", help="not supported")
-    options.value("consumer.config", help="a file with properties of the consumer", metavar="FILE")
-    options.value("command-config", help="the same; the name in Kafka 4", metavar="FILE")
+    options.value("consumer.config", "command-config", help="a file with properties of the consumer", metavar="FILE")
     return options
 
 
 def _run_consumer(values: Values) -> int:
-    values.require("topic", "group-id")
-    servers, path = _parse_connection(values, "consumer.config")
+    values.require("topic", "group-id", "bootstrap-server")
     for name, served in (("assignment-strategy", _RANGE), ("group-protocol", "classic"), ("group-remote-assignor", "")):
         if (values.text(name) or served).lower() != served.lower():
             raise ToolError(f"--{name} {values.text(name)} is not supported" + (f"; {served} is" if served else ""))
     if values.has("session-timeout"):
         write_error_line("Warning: --session-timeout has no effect: it is 45000 ms")
     properties = {
-        **load_properties(path),
+        **load_properties(values.text("consumer.config")),
         "group.id": values.text("group-id") or "",
         "auto.offset.reset": values.text("reset-policy") or "earliest",
         "enable.auto.commit": "true",
     }
     if values.has("group-instance-id"):
         properties["group.instance.id"] = values.text("group-instance-id") or ""
-    with Cluster(Settings(servers, properties)) as cluster, raise_interrupt_on_sigterm():
+    with Cluster(Settings(values.text("bootstrap-server") or "", properties)) as cluster, raise_interrupt_on_sigterm():
         _print_event("startup_complete")
         consumer = Consumer(cluster, values.text("topic"), {values.text("topic")}.__contains__, properties)
         try:
