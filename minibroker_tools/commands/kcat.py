@@ -5,16 +5,16 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from minibroker.security.sasl.jaas import quote
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.messages.metadata import MetadataResponse
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.offsets import list_offsets
+from minibroker_tools.client.offsets import group_values, list_offsets
 from minibroker_tools.client.settings import Settings, add_ports, load_properties
 from minibroker_tools.failures import ApiError, ToolError, UnreachableError, UsageError
-from minibroker_tools.options import Options
+from minibroker_tools.options import Options, Values
 from minibroker_tools.output import compact_json, join_commas, write, write_line
 
 with lazy:
@@ -68,23 +68,10 @@ _ESCAPE: Final = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|(.))")
 _DEFAULT_PORT: Final = 9092
 
 
-class KcatOptions:
-    """The parsed options of a command line."""
+class KcatOptions(Values):
+    """The parsed options of a command line. The words are the topics of -G, or the files of -P."""
 
-    def __init__(self, pairs: Sequence[tuple[str, str]], words: Sequence[str]) -> None:
-        self._pairs = [(name.lstrip("-"), value) for name, value in pairs]
-        # The topics of -G, or the files of -P.
-        self.words = list(words)
-
-    def has(self, name: str) -> bool:
-        """Return whether the option is on the command line."""
-        return any(option == name for option, _ in self._pairs)
-
-    def all(self, name: str) -> list[str]:
-        """Return all values of an option."""
-        return [value for option, value in self._pairs if option == name]
-
-    def text(self, name: str) -> str | None:
+    def get(self, name: str) -> Any:
         """Return the last value of an option, or None if the option is missing."""
         return next(reversed(self.all(name)), None)
 
@@ -124,7 +111,8 @@ def run(_known: Options, arguments: Sequence[str]) -> int:
         needs = "requires" in error.msg
         reason = f"Option {error.opt} requires an argument" if needs else f"{error.opt} is not a recognized option"
         raise ToolError(reason) from None
-    options = KcatOptions(pairs, words)
+    given = group_values((name.lstrip("-"), value) for name, value in pairs)
+    options = KcatOptions({name: given.get(name) for name in (*_FLAGS, *_VALUES)}, words)
     if options.has("h"):
         raise UsageError("kcat lists, produces, consumes and queries")
     if options.has("V"):
