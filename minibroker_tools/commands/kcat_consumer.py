@@ -189,13 +189,12 @@ def _make_writer(
     options: KcatOptions, properties: Mapping[str, str], leaders: dict[TopicPartition, int]
 ) -> Callable[[Received], None]:
     make = _make_formatter(options, properties, leaders)
-    out = sys.stdout.buffer
-    if not options.has("u"):
-        return lambda received: (out.write(make(received)), None)[1]
+    out, flushes = sys.stdout.buffer, options.has("u")
 
     def write(received: Received) -> None:
         out.write(make(received))
-        out.flush()
+        if flushes:
+            out.flush()
 
     return write
 
