@@ -30,10 +30,6 @@ class TimedOutError(UnreachableError):
     """The timeout expired before a broker answered."""
 
 
-class LoginError(ToolError):
-    """The broker refused the login, or the TLS handshake failed."""
-
-
 _MESSAGES: Final = {
     ErrorCode.UNKNOWN_SERVER_ERROR: "The server experienced an unexpected error when processing the request.",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",

@@ -47,7 +47,7 @@ class Connection:
         Raises:
             OSError: The connection failed.
             UnreachableError: The broker did not answer in time, or does not use Kafka's protocol.
-            LoginError: The broker refused the login, or the TLS handshake failed.
+            ToolError: The broker refused the login, or the TLS handshake failed.
         """
         self.address = address
         self._settings = settings

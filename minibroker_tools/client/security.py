@@ -15,7 +15,7 @@ from minibroker.security.sasl.scram import HASHES
 from minibroker.security.tls.contexts import client_context
 from minibroker_protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from minibroker_tools.client.settings import Settings
-from minibroker_tools.failures import ApiError, LoginError, ToolError
+from minibroker_tools.failures import ApiError, ToolError
 
 if TYPE_CHECKING:
     from minibroker_tools.client.connection import Connection
@@ -29,8 +29,7 @@ def encrypt(plain: socket.socket, host: str, settings: Settings) -> ssl.SSLSocke
     """Return the socket wrapped in TLS.
 
     Raises:
-        LoginError: The TLS handshake failed.
-        ToolError: A key store or trust store cannot be read.
+        ToolError: The TLS handshake failed, or a key store or trust store cannot be read.
     """
     try:
         context = client_context(settings.properties)
@@ -39,15 +38,14 @@ def encrypt(plain: socket.socket, host: str, settings: Settings) -> ssl.SSLSocke
     try:
         return context.wrap_socket(plain, server_hostname=host)
     except (ssl.SSLError, ssl.CertificateError) as error:
-        raise LoginError(f"SSL handshake failed: {host}: {error}") from None
+        raise ToolError(f"SSL handshake failed: {host}: {error}") from None
 
 
 def log_in(connection: "Connection", settings: Settings) -> None:
     """Log in with `sasl.mechanism` and `sasl.jaas.config`.
 
     Raises:
-        LoginError: The broker refused the login.
-        ToolError: The configuration is invalid. Nothing has been sent in this case.
+        ToolError: The broker refused the login, or the configuration is invalid. In that case nothing has been sent.
     """
     mechanism = settings.get("sasl.mechanism", "GSSAPI").upper()
     if mechanism != "PLAIN" and mechanism not in HASHES:
@@ -58,14 +56,14 @@ def log_in(connection: "Connection", settings: Settings) -> None:
     handshake = connection.ask(SaslHandshakeRequest(mechanism=mechanism))
     if handshake.error_code:
         enabled = ", ".join(handshake.mechanisms)
-        raise LoginError(
+        raise ToolError(
             f"Client SASL mechanism '{mechanism}' not enabled in the server, enabled mechanisms are [{enabled}]"
         )
 
     def send(token: bytes) -> bytes:
         response = connection.ask(SaslAuthenticateRequest(auth_bytes=token))
         if response.error_code:
-            raise LoginError(ApiError(response.error_code, response.error_message).message)
+            raise ToolError(ApiError(response.error_code, response.error_message).message)
         return bytes(response.auth_bytes)
 
     if mechanism == "PLAIN":
@@ -109,7 +107,7 @@ def _authenticate_scram(send: Send, name: str, options: dict[str, str]) -> None:
     server_first = send(f"n,,{client_first}".encode()).decode()
     fields = dict(field.split("=", 1) for field in server_first.split(",") if "=" in field)
     if not {"r", "s", "i"} <= fields.keys() or not fields["i"].isdecimal():
-        raise LoginError("the broker's SCRAM message makes no sense")
+        raise ToolError("the broker's SCRAM message makes no sense")
     salted = hashlib.pbkdf2_hmac(name, options["password"].encode(), base64.b64decode(fields["s"]), int(fields["i"]))
     without_proof = f"c=biws,r={fields['r']}"
     auth_message = f"{client_first},{server_first},{without_proof}".encode()
@@ -119,4 +117,4 @@ def _authenticate_scram(send: Send, name: str, options: dict[str, str]) -> None:
     server_final = send(f"{without_proof},p={base64.b64encode(proof).decode()}".encode()).decode()
     expected = hmac.digest(hmac.digest(salted, b"Server Key", name), auth_message, name)
     if server_final != f"v={base64.b64encode(expected).decode()}":
-        raise LoginError("the broker does not know the password itself: its SCRAM signature is wrong")
+        raise ToolError("the broker does not know the password itself: its SCRAM signature is wrong")
