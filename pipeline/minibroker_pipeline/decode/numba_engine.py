@@ -1,6 +1,5 @@
 """The numba engine, which decodes records with the compiled kernel."""
 
-import threading
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +11,6 @@ from minibroker_pipeline.decode.blocks import RecordTable, max_rows
 from minibroker_pipeline.decode.headers import as_bytes, find_wrong_crcs, select_headers, use_chase
 from minibroker_pipeline.decode.numpy_engine import RecordEngine
 
-_MIN_ROWS: Final = 4096
 _FIELDS: Final = 6
 _SMALL_ENTRY: Final = 1024
 """The size in bytes up to which the kernel's own checksum is faster."""
@@ -41,25 +39,6 @@ def crc_tables() -> NDArray[np.int64]:
 _CRC_TABLES: Final = crc_tables()
 
 
-class _Scratch(threading.local):
-    """The arrays for the positions of keys, values and headers in one chunk.
-
-    The arrays are reused, because allocating new memory takes time.
-    """
-
-    def __init__(self) -> None:
-        self.numbers = np.empty((_FIELDS, 0), np.int32)
-
-    def take(self, rows: int) -> NDArray[np.int32]:
-        """Return six arrays, each with space for at least `rows` numbers."""
-        if self.numbers.shape[1] < max(rows, 1):
-            self.numbers = np.empty((_FIELDS, max(rows + rows // 4, _MIN_ROWS)), np.int32)
-        return self.numbers
-
-
-_scratch: Final = _Scratch()
-
-
 def allocate_array(size: int) -> tuple[pa.Buffer, NDArray[np.uint8]]:
     """Allocate memory from Arrow's pool, which reuses freed memory. NumPy would get new pages each time."""
     buffer = pa.allocate_buffer(size)
@@ -67,10 +46,7 @@ def allocate_array(size: int) -> tuple[pa.Buffer, NDArray[np.uint8]]:
 
 
 class NumbaEngine(RecordEngine):
-    """The engine that finds and gathers records with the compiled kernel (see `RecordEngine`).
-
-    A table is valid until the next `walk` in the same thread.
-    """
+    """The engine that finds and gathers records with the compiled kernel (see `RecordEngine`)."""
 
     chunk_factor = 1
     chase = staticmethod(kernel.chase)
@@ -94,9 +70,8 @@ class NumbaEngine(RecordEngine):
     def walk(self, data: NDArray[np.uint8], blocks: NDArray[np.int64], first: int, limit: int) -> RecordTable:
         """See `RecordEngine.walk`."""
         capacity = max_rows(blocks)
-        field_arrays = _scratch.take(capacity)
-        numbers = np.frombuffer(pa.allocate_buffer(2 * 8 * capacity), np.int64)
-        offsets, timestamps = numbers[:capacity], numbers[capacity:]
+        offsets, timestamps = allocate_array(2 * 8 * capacity)[1].view(np.int64).reshape(2, capacity)
+        field_arrays = allocate_array(_FIELDS * 4 * capacity)[1].view(np.int32).reshape(_FIELDS, capacity)
         rows = kernel.walk(data, blocks, first, limit, (offsets, timestamps), tuple(field_arrays))
         return RecordTable(data, rows, offsets, timestamps, *field_arrays)
 
