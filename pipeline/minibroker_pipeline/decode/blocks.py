@@ -4,7 +4,6 @@ A block is the decompressed body of a v2 batch, a whole v0 or v1 message, or the
 blocks is an int64 array with a row per block and the columns below.
 """
 
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
@@ -117,33 +116,6 @@ def decompress_entry(entry: memoryview, header: Any, max_size: int) -> bytes:
     return decompress(_CODECS[codec_id], entry[RECORD_BATCH_OVERHEAD:], max_size=max_size)
 
 
-class _DecompressionBuffer(threading.local):
-    """Holds decompressed entries until their records are read.
-
-    The memory is reused, because allocating it takes time.
-    """
-
-    def __init__(self) -> None:
-        self.buffer = np.empty(0, np.uint8)
-
-    def put(self, position: int, part: bytes | memoryview, group_bytes: int) -> None:
-        """Store bytes at a position, after the earlier bytes of the group."""
-        end = position + len(part)
-        # Allocate the size of a whole group with the first part, so that later parts fit as well.
-        if not position and len(self.buffer) < max(end, group_bytes):
-            self.buffer = np.empty(max(end, group_bytes), np.uint8)
-        self.buffer[position:end] = np.frombuffer(part, np.uint8)
-
-    def take(self, size: int) -> NDArray[np.uint8]:
-        """Return the bytes of a group."""
-        data = self.buffer[:size]
-        data.flags.writeable = False
-        return data
-
-
-_decompression_buffer: Final = _DecompressionBuffer()
-
-
 def record_groups(
     view: memoryview,
     headers: NDArray[Any],
@@ -157,7 +129,7 @@ def record_groups(
     """Yield groups of records: the bytes that contain them, and a table of the blocks in these bytes.
 
     No table is empty. Without compressed entries, there is one group, within the data itself. Otherwise a group has
-    about `group_bytes` of decompressed and copied entries, in a buffer that is valid until the next group.
+    about `group_bytes` of decompressed and copied entries.
 
     Args:
         view: the data from which the headers were read.
@@ -176,12 +148,13 @@ def record_groups(
         blocks[:, START : END + 1] -= start
         yield as_bytes(view[start:end]), blocks
         return
+    parts: list[bytes | memoryview] = []
     size = first = 0
     is_readable = np.ones(len(lines), np.bool_)
 
     def group(end_line: int) -> list[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
         chosen = blocks[first:end_line][is_readable[first:end_line]]
-        return [(_decompression_buffer.take(size), np.ascontiguousarray(chosen))] if len(chosen) else []
+        return [(as_bytes(b"".join(parts)), np.ascontiguousarray(chosen))] if len(chosen) else []
 
     for index, (line, (start, end)) in enumerate(zip(lines.tolist(), blocks[:, START : END + 1].tolist(), strict=True)):
         header = headers[line]
@@ -197,8 +170,8 @@ def record_groups(
                 continue
         if size and size + len(part) > group_bytes:
             yield from group(index)
-            size, first = 0, index
-        _decompression_buffer.put(size, part, group_bytes)
+            parts, size, first = [], 0, index
+        parts.append(part)
         blocks[index, START] = size
         size += len(part)
         blocks[index, END] = size

@@ -53,7 +53,7 @@ class BadBytes(NamedTuple):
 
 
 class WalkedRecords(NamedTuple):
-    """The records of some entries, valid until the next result is produced.
+    """The records of some entries.
 
     `blocks[:, ENTRY]` has the index of each block's entry in the array of headers.
     """
