@@ -5,9 +5,8 @@ Reading logs takes three operations: listing a directory, reading a small file, 
 
 import errno
 import re
-import sys
 from collections.abc import Generator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, NamedTuple, Self
 
 from minibroker_storage.layout import DELETED_SUFFIX
@@ -118,26 +117,6 @@ class _LocalFile:
             data += chunk
         return data
 
-    def read_into(self, position: int, target: memoryview) -> int:
-        """Fill `target` from the file, and return the number of bytes read.
-
-        It is smaller than the size of `target` only at the end of the file.
-
-        Raises:
-            OSError: the file cannot be read.
-        """
-        if sys.platform == "darwin":  # Older versions of macOS lack preadv.
-            data = self.read_at(position, len(target))
-            target[: len(data)] = data
-            return len(data)
-        total = 0
-        while total < len(target):
-            count = os.preadv(self._fd, [target[total:]], position + total)
-            if not count:
-                break
-            total += count
-        return total
-
     def __enter__(self) -> Self:
         return self
 
@@ -231,11 +210,6 @@ class _RemoteFile:
         self._kept_from = position
         return self._kept[:size]
 
-    def read_into(self, position: int, target: memoryview) -> int:
-        data = self.read_at(position, len(target))
-        target[: len(data)] = data
-        return len(data)
-
     def __enter__(self) -> Self:
         return self
 
@@ -303,39 +277,3 @@ def open_listed(filesystem: FileSystem, path: str, identity: int) -> OpenFile:
             return file
         file.__exit__(None, None, None)
     raise FileNotFoundError(errno.ENOENT, "deleted or compacted since the job has begun; start it again", path)
-
-
-_MAX_FREE_BUFFER_BYTES: Final = 16 * 1024 * 1024
-_free_buffers: Final[list[bytearray]] = []
-
-
-class ReadBuffer:
-    """A buffer for reading ranges of files, used as a context manager.
-
-    The result of a read is valid until the next read.
-    """
-
-    def __init__(self) -> None:
-        self._memory = bytearray()
-
-    def read(self, file: OpenFile, position: int, size: int) -> memoryview:
-        """Return `size` bytes of a file, or fewer at the end of the file.
-
-        Raises:
-            OSError: the file cannot be read.
-        """
-        if len(self._memory) < size:
-            with suppress(IndexError):
-                self._memory = _free_buffers.pop()
-        if len(self._memory) < size:
-            self._memory = bytearray(size)
-        target = memoryview(self._memory)[:size]
-        return target[: file.read_into(position, target)].toreadonly()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if 0 < len(self._memory) <= _MAX_FREE_BUFFER_BYTES:
-            _free_buffers.append(self._memory)
-        self._memory = bytearray()

@@ -26,7 +26,7 @@ from minibroker_pipeline.decode import (
     scan_headers,
     schema_of,
 )
-from minibroker_pipeline.filesystem import OpenFile, ReadBuffer, open_listed
+from minibroker_pipeline.filesystem import OpenFile, open_listed
 from minibroker_pipeline.log_directories.log_end_offsets import is_abort_marker
 from minibroker_pipeline.source.options import DAMAGE_COLUMN, DECODED_COLUMN, UNDECODABLE_COLUMN, SourceOptions
 from minibroker_pipeline.source.planning import PERMISSIVE_HINT, LogRange, find_replaced, read_aborted_from_log
@@ -76,8 +76,8 @@ def _read_range(
 ) -> Iterator[pa.RecordBatch]:
     reading: _RangeReading | None = None
     try:
-        with open_listed(log_range.filesystem, log_range.path, log_range.identity) as file, ReadBuffer() as buffer:
-            reading = _RangeReading(file, buffer, log_range, options, columns)
+        with open_listed(log_range.filesystem, log_range.path, log_range.identity) as file:
+            reading = _RangeReading(file, log_range, options, columns)
             yield from reading.batches()
     except FileNotFoundError:  # an object in a store may also vanish between two reads
         if reading:
@@ -100,11 +100,8 @@ def _read_range(
 class _RangeReading:
     """Reads one range, a few megabytes at a time."""
 
-    def __init__(
-        self, file: OpenFile, buffer: ReadBuffer, log_range: LogRange, options: SourceOptions, columns: tuple[str, ...]
-    ) -> None:
+    def __init__(self, file: OpenFile, log_range: LogRange, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self._file = file
-        self._buffer = buffer
         self._log_range = log_range
         self._options = options
         self._columns = columns
@@ -148,7 +145,7 @@ class _RangeReading:
         size = self._file.read_size if self._options.mode == "failfast" else log_range.end_position - position
         while position < log_range.end_position:
             remaining = log_range.end_position - position
-            data = self._buffer.read(self._file, position, min(size, remaining))
+            data = memoryview(self._file.read_at(position, min(size, remaining)))
             if len(data) < min(size, remaining):
                 self._refuse(position + len(data), remaining - len(data), "the file ends, and was longer a moment ago")
                 remaining = len(data)

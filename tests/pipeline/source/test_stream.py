@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from minibroker_pipeline.filesystem import LocalFileSystem, OpenFile, ReadBuffer
+from minibroker_pipeline.filesystem import LocalFileSystem, _LocalFile
 from minibroker_pipeline.query_options import OptionError
 from minibroker_pipeline.source.data_source import JsonOffsets, LogStreamReader
 from minibroker_pipeline.source.options import parse_options
@@ -254,16 +254,16 @@ def test_a_file_that_vanishes_between_two_reads_is_read_on_where_it_is_now(
     (task,) = reader.partitions(at(0), at(270))
     path = home.file(file_name(0, LOG_SUFFIX))
     identity = path.stat().st_ino
-    read = ReadBuffer.read
+    read = _LocalFile.read_at
 
-    def vanish(buffer: ReadBuffer, file: OpenFile, position: int, size: int) -> memoryview:
+    def vanish(file: _LocalFile, position: int, size: int) -> bytes:
         if position and path.stat().st_ino == identity:
             path.with_suffix(".cleaned").write_bytes(b"".join(batch.view for batch in batches[::3]))
             path.with_suffix(".cleaned").rename(path)
             raise FileNotFoundError(path)
-        return read(buffer, file, position, size)
+        return read(file, position, size)
 
-    monkeypatch.setattr(ReadBuffer, "read", vanish)
+    monkeypatch.setattr(_LocalFile, "read_at", vanish)
     monkeypatch.setattr("minibroker_pipeline.filesystem._LocalFile.read_size", 100_000)
     offsets = [row["offset"] for batch in reader.read(task) for row in batch.to_pylist()]
     assert offsets[:90] == list(range(90))
