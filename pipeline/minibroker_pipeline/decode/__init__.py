@@ -17,7 +17,7 @@ codec=...)` is the reverse of `decode` and writes entries of any format.
 """
 
 from minibroker_pipeline.decode.decoder import coalesce, decode, load_engine, prepare
-from minibroker_pipeline.decode.encoder import EncodedBatches, EncodeError, Producer, encode
+from minibroker_pipeline.decode.encoder import EncodedBatches, EncodeError, encode
 from minibroker_pipeline.decode.headers import HEADER_DTYPE, find_wrong_crcs, scan_headers
 from minibroker_pipeline.decode.request import (
     BATCH_COLUMNS,
@@ -45,7 +45,6 @@ __all__ = [
     "EncodeError",
     "EncodedBatches",
     "Engine",
-    "Producer",
     "coalesce",
     "decode",
     "encode",

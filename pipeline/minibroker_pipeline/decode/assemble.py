@@ -42,13 +42,9 @@ ATTRIBUTES: Final = 1
 timestamps.
 """
 LEADER_EPOCH: Final = 2
-PRODUCER_ID: Final = 3
-PRODUCER_EPOCH: Final = 4
-BASE_SEQUENCE: Final = 5
-"""The sequence number of the group's first row, or `NO_SEQUENCE` without a producer. Later rows count up from it."""
-BATCH_BYTES: Final = 6
+BATCH_BYTES: Final = 3
 """The maximum size of a batch's records before compression. A single record may be larger."""
-GROUP_WIDTH: Final = 7
+GROUP_WIDTH: Final = 4
 
 _CRC: Final = Struct(">I")
 _MESSAGE_CRC_AT: Final = LOG_OVERHEAD
@@ -96,14 +92,11 @@ class Rows(NamedTuple):
 
 
 def groups_table(ends: NDArray[np.int64] | list[int], batch_bytes: int = INT32_MAX) -> NDArray[np.int64]:
-    """Return a table of groups that end before the rows `ends`, with neither compression nor a producer."""
+    """Return a table of groups that end before the rows `ends`, without compression."""
     table = np.empty((len(ends), GROUP_WIDTH), np.int64)
     table[:, GROUP_END] = ends
     table[:, ATTRIBUTES] = 0
     table[:, LEADER_EPOCH] = NO_PARTITION_LEADER_EPOCH
-    table[:, PRODUCER_ID] = NO_PRODUCER_ID
-    table[:, PRODUCER_EPOCH] = NO_PRODUCER_EPOCH
-    table[:, BASE_SEQUENCE] = NO_SEQUENCE
     table[:, BATCH_BYTES] = min(batch_bytes, MAX_DECOMPRESSED_SIZE)
     return table
 
@@ -247,8 +240,6 @@ def _build_batches(rows: Rows, groups: _Ints, level: int | None) -> bytearray:
 def _build_batch_heads(rows: Rows, groups: _Ints, plan: _Plan) -> NDArray[Any]:
     """Return the headers of v2 batches, without lengths and checksums."""
     firsts, lasts = plan.firsts, plan.firsts + plan.counts - 1
-    sequences = groups[plan.groups, BASE_SEQUENCE]
-    rows_before = firsts - np.append(0, groups[:-1, GROUP_END])[plan.groups]
     return _build_heads(
         V2_LAYOUT,
         len(firsts),
@@ -259,9 +250,9 @@ def _build_batch_heads(rows: Rows, groups: _Ints, plan: _Plan) -> NDArray[Any]:
         last_offset_delta=rows.offsets[lasts] - rows.offsets[firsts],
         base_timestamp=rows.timestamps[firsts],
         max_timestamp=_find_latest_timestamps(rows, plan),
-        producer_id=groups[plan.groups, PRODUCER_ID],
-        producer_epoch=groups[plan.groups, PRODUCER_EPOCH],
-        base_sequence=np.where(sequences < 0, sequences, (sequences + rows_before) & INT32_MAX),
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=NO_PRODUCER_EPOCH,
+        base_sequence=NO_SEQUENCE,
         record_count=plan.counts,
     )
 

@@ -1,6 +1,6 @@
 """Encodes rows of Arrow columns as batches. This is the reverse of `decode`."""
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 
 from minibroker_pipeline.decode.assemble import (
     ATTRIBUTES,
-    BASE_SEQUENCE,
     LEADER_EPOCH,
-    PRODUCER_ID,
     Binary,
     EncodedBatches,
     Rows,
@@ -25,25 +23,12 @@ from minibroker_protocol.records.header import (
     NO_PARTITION_LEADER_EPOCH,
     NO_TIMESTAMP,
     TIMESTAMP_TYPE_FLAG,
-    TRANSACTIONAL_FLAG,
 )
 from minibroker_protocol.records.varint import INT64_MAX
 
-__all__ = ["EncodeError", "EncodedBatches", "Producer", "encode"]
+__all__ = ["EncodeError", "EncodedBatches", "encode"]
 
 _MILLISECONDS: Final = pa.timestamp("ms", tz="UTC")
-
-
-class Producer(NamedTuple):
-    """The producer of the batches (KIP-98).
-
-    `base_sequence` is the sequence number of the first row. `is_transactional` applies to all rows.
-    """
-
-    producer_id: int
-    epoch: int
-    base_sequence: int
-    is_transactional: bool = False
 
 
 def encode(  # noqa: PLR0913 - each a choice of its own, by name
@@ -58,7 +43,6 @@ def encode(  # noqa: PLR0913 - each a choice of its own, by name
     leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
     magic: int = MAGIC_V2,
     log_append_time: int | None = None,
-    producer: Producer | None = None,
 ) -> EncodedBatches:
     """Encode the rows of `batch` as log entries.
 
@@ -78,11 +62,9 @@ def encode(  # noqa: PLR0913 - each a choice of its own, by name
         leader_epoch: the leader epoch of v2 batches.
         magic: the message format.
         log_append_time: the timestamp for all rows, which then have the timestamp type LogAppendTime.
-        producer: the producer of v2 batches.
 
     Raises:
-        EncodeError: a value cannot be encoded, or the format lacks a feature: v0 and v1 have no headers, producers
-            or zstd.
+        EncodeError: a value cannot be encoded, or the format lacks a feature: v0 and v1 have no headers or zstd.
     """
     if codec not in CODEC_NAMES:
         raise EncodeError(f"codec: {codec!r} is not one of {', '.join(CODEC_NAMES)}")
@@ -97,11 +79,6 @@ def encode(  # noqa: PLR0913 - each a choice of its own, by name
     if log_append_time is not None:
         rows = rows._replace(timestamps=np.full(len(rows.offsets), log_append_time, np.int64))
         groups[:, ATTRIBUTES] |= TIMESTAMP_TYPE_FLAG
-    if producer is not None:
-        if magic != MAGIC_V2:
-            raise EncodeError(f"producer: format v{magic} does not know any")
-        groups[:, PRODUCER_ID : BASE_SEQUENCE + 1] = producer[:3]
-        groups[:, ATTRIBUTES] |= TRANSACTIONAL_FLAG if producer.is_transactional else 0
     return encode_rows(rows, groups, magic=magic, level=level)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minibroker_pipeline.decode import EncodeError, Producer, encode
+from minibroker_pipeline.decode import EncodeError, encode
 from minibroker_pipeline.decode.request import HEADERS_TYPE
 from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.records.builder import build_batch
@@ -77,16 +77,6 @@ def test_wrappers_are_full_before_they_exceed_their_size(magic: int) -> None:
     assert len(encode(rows, magic=magic, batch_bytes=1000).headers) == 25
 
 
-def test_a_producers_batches_count_on_from_its_sequence() -> None:
-    chosen = [NewRecord(b"k", bytes(80), 5)] * 3
-    options: dict[str, Any] = {"producer_id": 9, "producer_epoch": 2, "is_transactional": True}
-    expected = bytearray()
-    for number, sequence in enumerate([2**31 - 4, 2**31 - 1, 2]):
-        expected += build_batch(chosen, base_offset=3 * number, base_sequence=sequence, **options)
-    producer = Producer(9, 2, 2**31 - 4, is_transactional=True)
-    assert encode(rows_of(chosen * 3, list(range(9))), batch_bytes=300, producer=producer).data == expected
-
-
 def test_a_batch_of_the_brokers_time_has_it_throughout() -> None:
     chosen = [NewRecord(b"k", b"v", 5), NewRecord(b"k", b"w", 7)]
     stamped = [record._replace(timestamp=99) for record in chosen]
@@ -99,7 +89,6 @@ def test_a_batch_of_the_brokers_time_has_it_throughout() -> None:
     [
         ({"magic": 3}, "magic: 3"),
         ({"magic": 1, "codec": "zstd"}, "zstd, which format v1 does not know"),
-        ({"magic": 0, "producer": Producer(1, 0, 0)}, "producer: format v0"),
         ({"magic": 1, "default_timestamp": -2}, "timestamp: -2"),
     ],
 )
