@@ -13,8 +13,7 @@ from minibroker_pipeline.decode import HEADERS_COLUMN, schema_of
 from minibroker_pipeline.decode.request import Isolation, Mode
 from minibroker_pipeline.jobs.reports import as_json, text_table
 from minibroker_pipeline.jobs.task_runner import run_tasks
-from minibroker_pipeline.log_directories.partition_logs import find_partitions, select
-from minibroker_pipeline.source.options import SPLIT_BYTES, SourceOptions, parse_options
+from minibroker_pipeline.source.options import SPLIT_BYTES, SourceOptions
 from minibroker_pipeline.source.planning import LogRange, OffsetInterval, QueryLogs
 from minibroker_pipeline.source.reading import read_ranges
 
@@ -192,16 +191,16 @@ def _names_of(keys: set[tuple[str, int]]) -> list[str]:
 
 def _ranges_of(path: str, settings: DiffSettings) -> dict[tuple[str, int], _Ranges]:
     """Return the ranges to read from each partition, up to the log end."""
-    partitions = select(find_partitions([path]))
-    selected = {partition.topic for partition in partitions}.intersection(settings.topics)
-    if settings.topics and not selected:
-        return {}
     # Read up to the log end, because the copied directory of a running broker has an old high watermark.
-    options = {"path": path, "isolation": settings.isolation, "mode": settings.mode, "highWatermark": "logEnd"}
-    if selected:
-        options["topics"] = ",".join(sorted(selected))
+    options = SourceOptions(
+        paths=(path,),
+        topics=settings.topics,
+        isolation=settings.isolation,
+        mode=settings.mode,
+        high_watermark="logEnd",
+    )
     ranges: dict[tuple[str, int], _Ranges] = {}
-    for key, log in QueryLogs(parse_options(options)).update().items():
+    for key, log in QueryLogs(options).update(must_exist=False).items():
         if settings.mode == "failfast":
             log.check()
         ranges[key] = tuple(log.ranges(OffsetInterval(log.start_offset, log.end_offset), SPLIT_BYTES))

@@ -1,7 +1,6 @@
 """The conversion job. Each segment is a task, and the new directory appears after all tasks have ended."""
 
 import contextlib
-import json
 import os
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -29,7 +28,6 @@ from minibroker_pipeline.log_directories.partition_logs import (
     aborted_transactions,
     cleaner_offsets,
     find_partitions,
-    select,
 )
 from minibroker_pipeline.log_directories.segment_writer import (
     PartitionSummary,
@@ -37,7 +35,7 @@ from minibroker_pipeline.log_directories.segment_writer import (
     WrittenSegment,
     write_partition_files,
 )
-from minibroker_pipeline.source.options import parse_options
+from minibroker_pipeline.source.options import SourceOptions
 from minibroker_pipeline.source.planning import QueryLog, QueryLogs
 from minibroker_protocol.errors import CorruptRecordError, DecodeError
 from minibroker_protocol.internal_topics import METADATA_TOPIC
@@ -301,15 +299,11 @@ def convert(
 
 
 def _find_logs(paths: Sequence[str], settings: ConvertSettings) -> dict[TopicPartition, QueryLog]:
-    partitions = find_partitions(paths)
-    if settings.topics:
-        topics = {partition.topic for partition in select(partitions, topics=settings.topics)}
-    else:
-        topics = {topic for topic, _ in partitions} - {METADATA_TOPIC}
+    topics = settings.topics or tuple({topic for topic, _ in find_partitions(paths)} - {METADATA_TOPIC})
     if not topics:
         return {}
-    options = {"paths": json.dumps(list(paths)), "topics": ",".join(sorted(topics)), "mode": settings.mode}
-    logs = QueryLogs(parse_options({**options, "highWatermark": "logEnd"})).update()
+    options = SourceOptions(paths=tuple(paths), topics=topics, mode=settings.mode, high_watermark="logEnd")
+    logs = QueryLogs(options).update()
     if settings.mode == "failfast":
         for log in logs.values():
             log.check()
