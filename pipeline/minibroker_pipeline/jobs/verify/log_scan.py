@@ -9,14 +9,15 @@ from numpy.typing import NDArray
 from minibroker_pipeline.decode import Damage
 from minibroker_pipeline.decode.blocks import (
     BASE_OFFSET,
+    END,
     ENTRY,
     IS_BAD,
     KIND,
     ROWS,
+    START,
     V2,
     WRAPPER_V0,
     RecordTable,
-    decompress_entry,
 )
 from minibroker_pipeline.decode.numpy_engine import RecordEngine
 from minibroker_pipeline.jobs.segment_walk import (
@@ -32,7 +33,6 @@ from minibroker_pipeline.jobs.segment_walk import (
 from minibroker_pipeline.jobs.verify.findings import NOTHING, RESTORE, Findings, Kind
 from minibroker_pipeline.log_directories.log_end_offsets import is_abort_marker
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE
 from minibroker_protocol.records.header import CONTROL_FLAG, MAGIC_V2, TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG
 from minibroker_protocol.records.legacy import check_inner_crcs
 from minibroker_protocol.records.varint import INT32_MAX
@@ -199,8 +199,8 @@ class LogScan:
             starts = (np.cumsum(row_counts) - row_counts)[full]
             self._check_order(part, lines[full], starts, row_counts[full], walked.table)
             self._check_times(entries.headers, part, lines[full], starts, walked.table, blocks[full, KIND] == V2)
-        for line in lines[is_wrapper].tolist():
-            self._check_inner(entries, line)
+        for start, end, line in blocks[is_wrapper][:, (START, END, ENTRY)].tolist():
+            self._check_inner(entries.headers[line], entries, walked.table.data[start:end].tobytes())
 
     def _check_order(self, part: NDArray[Any], lines: _Ints, starts: _Ints, rows: _Ints, table: RecordTable) -> None:
         """Check that offsets ascend within each entry, and stay within the range given by its header."""
@@ -235,13 +235,10 @@ class LogScan:
             self.findings.add(Kind.TIMESTAMP, int(part["position"][line]), message, RESTORE)
         part["max_timestamp"][lines] = largest
 
-    def _check_inner(self, entries: Entries, line: int) -> None:
+    def _check_inner(self, header: Any, entries: Entries, messages: bytes) -> None:
         """Check the checksums of the messages in a wrapper."""
-        header = entries.headers[line]
-        position, size = int(header["position"]), int(header["size"])
         try:
-            data = decompress_entry(entries.data[position : position + size], header, MAX_DECOMPRESSED_SIZE)
-            check_inner_crcs(data, int(header["magic"]))
+            check_inner_crcs(messages, int(header["magic"]))
         except DecodeError as error:
             self._report_damage(Kind.CHECKSUM, damage_at(entries, header, str(error)))
 
