@@ -1,8 +1,9 @@
 """Writes the log files of a partition without a broker: segments, indexes, and the small files beside them.
 
-    with PartitionWriter(directory, LogConfig(segment_bytes=1 << 28)) as writer:
-        writer.append(data, headers)          # whole entries of any format, as `decode.scan_headers` finds them
-    write_partition_files(directory, writer.summary, topic_id=topic_id)
+    writer = PartitionWriter(directory, LogConfig(segment_bytes=1 << 28))
+    writer.append(data, headers)          # whole entries of any format, as `decode.scan_headers` finds them
+    writer.close()
+    write_partition_files(directory, writer.log_end_offset, epochs=writer.epochs, producers={}, topic_id=topic_id)
 
 The files equal those of a broker that wrote the same entries and was stopped: indexes follow Kafka's rule, have no
 unused space, and everything is on disk. The writes are not atomic. `directory_commit.DataDirectoryCommit` publishes the
@@ -10,15 +11,14 @@ files atomically.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from minibroker_protocol.records.header import HEADER, MAGIC_V2, make_header
-from minibroker_protocol.records.varint import INT32_MAX, INT64_MAX
+from minibroker_protocol.records.header import MAGIC_V2
+from minibroker_protocol.records.varint import INT32_MAX
 from minibroker_storage.checkpoints import EpochEntry, LeaderEpochCheckpoint, partition_metadata
 from minibroker_storage.config import LogConfig
 from minibroker_storage.files import fsync_directory, pwritev_all, write_atomically
@@ -36,7 +36,6 @@ from minibroker_storage.layout import (
 )
 from minibroker_storage.portability import os
 from minibroker_storage.producer_snapshot import ProducerStateEntry, encode_snapshot
-from minibroker_storage.producer_state import ProducerStateManager
 from minibroker_storage.transaction_index import AbortedTxn, encode_aborted_txn
 
 _CREATE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -70,19 +69,6 @@ class WrittenSegment(NamedTuple):
         return self.path.removesuffix(LOG_SUFFIX)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PartitionSummary:
-    """The contents of a partition's small files: the end of the log, its producers, and its leader epochs.
-
-    If `producers` is None, no snapshot is written. The producers are then found in an earlier snapshot and in the
-    log after it.
-    """
-
-    log_end_offset: int
-    producers: Mapping[int, ProducerStateEntry] | None = field(default_factory=dict[int, ProducerStateEntry])
-    epochs: tuple[EpochEntry, ...] = ()
-
-
 class PartitionWriter:
     """Writes segments of a partition into an existing local directory that has no files of the same names.
 
@@ -90,30 +76,15 @@ class PartitionWriter:
     base offset, and at `roll`. The files of a segment are created with its first entry, or at `close` if it has none.
     An entry larger than `segment_bytes` gets a segment of its own.
 
-    With `track_transactions`, aborted transactions are found through the appended markers. A caller that removed
-    aborted records, such as the cleaner, turns this off and reports the transactions through `add_aborted`.
-
     Args:
         directory: the existing directory.
         settings: the topic's configuration. `segment_ms` is ignored.
         base_offset: the base offset of the first segment.
-        track_transactions: whether to find aborted transactions.
-        producers: the state of the producers before the first entry, for a log that continues another one.
     """
 
-    def __init__(
-        self,
-        directory: str,
-        settings: LogConfig | None = None,
-        *,
-        base_offset: int = 0,
-        track_transactions: bool = True,
-        producers: Mapping[int, ProducerStateEntry] | None = None,
-    ) -> None:
+    def __init__(self, directory: str, settings: LogConfig | None = None, *, base_offset: int = 0) -> None:
         self._directory = directory
         self._settings = settings or LogConfig()
-        self._producers = ProducerStateManager(directory, INT64_MAX, initial=producers)
-        self._track_transactions = track_transactions
         self._epochs = LeaderEpochCheckpoint("")
         self._open: _OpenSegment | None = None
         #: The base offset of the next segment, or None to use the next entry's offset.
@@ -125,13 +96,6 @@ class PartitionWriter:
         #: Modification time of the current segment's files in nanoseconds, or None for the current time. `roll` resets
         #: it.
         self.modified_ns: int | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
-        if kind is None:
-            self.close()
 
     def append(self, data: Buffer, headers: NDArray[Any]) -> None:
         """Append the entries of `data` that have these `headers` (`HEADER_DTYPE`): all or some, in offset order.
@@ -147,7 +111,6 @@ class PartitionWriter:
         self._check_order(headers)
         view = memoryview(data)
         self._track_epochs(headers)
-        aborted = self._track_producers(view, headers)
         ends = np.cumsum(headers["size"], dtype=np.int64)
         first = 0
         while first < len(headers):
@@ -155,8 +118,6 @@ class PartitionWriter:
             segment_headers = headers[first : first + count]
             last_offset = int(segment_headers["last_offset"][-1])
             segment.append(view, segment_headers)
-            segment.aborted += [line for line in aborted if line.last_offset <= last_offset]
-            aborted = [line for line in aborted if line.last_offset > last_offset]
             self.log_end_offset = last_offset + 1
             first += count
 
@@ -206,17 +167,6 @@ class PartitionWriter:
         for line in np.flatnonzero(np.diff(np.maximum.accumulate(epochs), prepend=latest) > 0).tolist():
             if epochs[line] > self._epochs.latest_epoch:
                 self._epochs.assign(int(epochs[line]), int(headers["base_offset"][line]))
-
-    def _track_producers(self, view: memoryview, headers: NDArray[Any]) -> list[AbortedTxn]:
-        aborted: list[AbortedTxn] = []
-        lines = np.flatnonzero((headers["producer_id"] >= 0) & (headers["magic"] == MAGIC_V2))
-        for position, size in headers[lines][["position", "size"]].tolist():
-            header = make_header(HEADER.unpack_from(view, position))
-            transaction = self._producers.update(header, header.base_offset, view[position : position + size])
-            self._producers.commit()
-            if transaction is not None and self._track_transactions:
-                aborted.append(transaction)
-        return aborted
 
     def add_aborted(self, transactions: Iterable[AbortedTxn]) -> None:
         """Add aborted transactions, whose markers are in the current segment, to the segment's transaction index."""
@@ -271,8 +221,8 @@ class PartitionWriter:
         """Move a complete segment of another writer on this file system to the end of the log.
 
         The segment's offsets are raised by `offset_shift`. The caller has already raised the offsets in the entries
-        (see `sink.writer.stamp_batches`). The summary of this writer does not include the segment's producers and
-        leader epochs; the other writer reports them.
+        (see `sink.writer.stamp_batches`). `epochs` does not include the segment's leader epochs; the other
+        writer has them.
 
         Raises:
             LogOrderError: the segment begins before the end of the log.
@@ -292,11 +242,9 @@ class PartitionWriter:
         self.log_end_offset = max(base_offset, last_offset + 1)
 
     @property
-    def summary(self) -> PartitionSummary:
-        """The summary for `write_partition_files`. It is complete once the writer is closed."""
-        return PartitionSummary(
-            log_end_offset=self.log_end_offset, producers=dict(self._producers.active), epochs=self._epochs.entries
-        )
+    def epochs(self) -> tuple[EpochEntry, ...]:
+        """The leader epochs of the appended entries."""
+        return self._epochs.entries
 
 
 class _OpenSegment(BufferedIndexWriter):
@@ -394,21 +342,29 @@ def fsync_file(path: str) -> None:
         os.close(fd)
 
 
-def write_partition_files(directory: str, summary: PartitionSummary, *, topic_id: bytes | None = None) -> None:
+def write_partition_files(
+    directory: str,
+    log_end_offset: int,
+    *,
+    epochs: Sequence[EpochEntry],
+    producers: Mapping[int, ProducerStateEntry] | None,
+    topic_id: bytes | None = None,
+) -> None:
     """Write the files beside the segments, and sync them to disk.
 
-    The files are the leader epochs, a snapshot of the producers at the end of the log, and the topic's id. Without
+    The files are the leader epochs, a snapshot of the producers at the end of the log, and the topic's id. If
+    `producers` is None, no snapshot is written: they are then found in an earlier one and in the log after it. Without
     a `topic_id` (16 bytes), `partition.metadata` is not written. A broker then assigns the partition to the topic
     with the same name.
 
     Raises:
         OSError: a file cannot be written.
     """
-    epochs = b"".join(b"%d %d\n" % entry for entry in summary.epochs)
-    files = {LEADER_EPOCH_CHECKPOINT: b"0\n%d\n%b" % (len(summary.epochs), epochs)}
+    lines = b"".join(b"%d %d\n" % entry for entry in epochs)
+    files = {LEADER_EPOCH_CHECKPOINT: b"0\n%d\n%b" % (len(epochs), lines)}
     # Without a snapshot, Kafka reads a whole log of v2 batches after a clean stop, only to find no producers.
-    if summary.producers is not None:
-        files[file_name(summary.log_end_offset, SNAPSHOT_SUFFIX)] = encode_snapshot(dict(summary.producers))
+    if producers is not None:
+        files[file_name(log_end_offset, SNAPSHOT_SUFFIX)] = encode_snapshot(dict(producers))
     if topic_id is not None:
         files[PARTITION_METADATA] = partition_metadata(topic_id)
     for name, data in files.items():

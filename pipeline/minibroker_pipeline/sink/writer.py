@@ -35,7 +35,6 @@ from minibroker_pipeline.log_directories.directory_commit import (
 from minibroker_pipeline.log_directories.partition_logs import DataDirectory, FoundPartition, open_partition
 from minibroker_pipeline.log_directories.segment_writer import (
     LogOrderError,
-    PartitionSummary,
     PartitionWriter,
     WrittenSegment,
     write_partition_files,
@@ -296,8 +295,13 @@ def _assemble_log(
     segments = writer.close()
     if staged_logs:
         epochs.assign(epoch, segments[0].base_offset)
-    summary = PartitionSummary(log_end_offset=writer.log_end_offset, producers=base.producers, epochs=epochs.entries)
-    write_partition_files(directory, summary, topic_id=topic_id if log is None else None)
+    write_partition_files(
+        directory,
+        writer.log_end_offset,
+        epochs=epochs.entries,
+        producers=base.producers,
+        topic_id=topic_id if log is None else None,
+    )
     return PublishedLog(writer.log_end_offset)
 
 

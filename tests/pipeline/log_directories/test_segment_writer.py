@@ -2,18 +2,21 @@
 
 import random
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from minibroker_pipeline.decode import scan_headers
 from minibroker_pipeline.log_directories.segment_writer import LogOrderError, PartitionWriter, write_partition_files
-from minibroker_protocol.records.header import CompressionCodec
+from minibroker_protocol.records.header import HEADER, CompressionCodec, make_header
 from minibroker_protocol.records.legacy import build_message_set
 from minibroker_protocol.records.record import NewRecord
+from minibroker_protocol.records.varint import INT64_MAX
 from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.producer_snapshot import decode_snapshot
+from minibroker_storage.producer_state import ProducerStateManager
 from minibroker_storage.transaction_index import AbortedTxn, decode_all
 from tests.storage.helpers import NOW, SMALL, TOPIC_ID, Batch, Home, a_batch, contents, marker, sequenced
 
@@ -46,10 +49,18 @@ def rewritten(
     data = log_bytes(source)
     headers = scan_headers(data)
     step = -(-len(headers) // pieces)
-    with PartitionWriter(str(target), settings, base_offset=base_offset) as writer:
+    producers = ProducerStateManager("", INT64_MAX)
+    with closing(PartitionWriter(str(target), settings, base_offset=base_offset)) as writer:
         for first in range(0, len(headers), step):
             writer.append(data, headers[first : first + step])
-    write_partition_files(str(target), writer.summary, topic_id=TOPIC_ID)
+            for position, size in headers[first : first + step][["position", "size"]].tolist():
+                header = make_header(HEADER.unpack_from(data, position))
+                entry = memoryview(data)[position : position + size]
+                aborted = producers.update(header, header.base_offset, entry) if header.producer_id >= 0 else None
+                producers.commit()
+                writer.add_aborted([aborted] if aborted else [])
+    state = dict(producers.active)
+    write_partition_files(str(target), writer.log_end_offset, epochs=writer.epochs, producers=state, topic_id=TOPIC_ID)
     return writer
 
 
@@ -80,8 +91,9 @@ def transactions() -> list[Batch]:
     return [*batches, sequenced(0, producer_id=3, is_transactional=True), a_batch()]
 
 
-@pytest.mark.parametrize("pieces", [1, 7, 200])
-@pytest.mark.parametrize("made", [many_batches, transactions])
+@pytest.mark.parametrize(
+    ("made", "pieces"), [(many_batches, 1), (many_batches, 7), (many_batches, 200), (transactions, 1000)]
+)
 def test_every_file_is_what_the_log_itself_would_have_written(tmp_path: Path, made: type, pieces: int) -> None:
     source = left_by_the_log(tmp_path / "orders-0", made())
     rewritten(source, tmp_path / "ours", pieces=pieces)
@@ -98,7 +110,7 @@ def test_entries_that_are_left_out_do_not_reach_the_file(tmp_path: Path) -> None
     headers = scan_headers(data)
     kept_headers = headers[[line for line in range(60) if line % 7 not in {2, 3}]]
     (tmp_path / "ours").mkdir()
-    with PartitionWriter(str(tmp_path / "ours"), SETTINGS) as writer:
+    with closing(PartitionWriter(str(tmp_path / "ours"), SETTINGS)) as writer:
         writer.append(data, kept_headers)
     written = log_bytes(tmp_path / "ours")
     assert scan_headers(written)["base_offset"].tolist() == kept_headers["base_offset"].tolist()
@@ -113,7 +125,7 @@ def test_a_directory_of_ours_opens_as_a_cleanly_closed_log_and_goes_on(tmp_path:
     for path in home.path.iterdir():
         path.unlink()
     home.path.rmdir()
-    writer = rewritten(source, home.path)
+    writer = rewritten(source, home.path, pieces=1000)
     log = home.open(last_stop=LastStop.CLEAN)
     assert log.log_end_offset == writer.log_end_offset
     assert log.last_stable_offset == writer.log_end_offset - 2  # The transaction of producer 3 is still open.
@@ -123,7 +135,7 @@ def test_a_directory_of_ours_opens_as_a_cleanly_closed_log_and_goes_on(tmp_path:
 def test_a_segment_ends_before_an_offset_that_is_too_far_from_its_base(tmp_path: Path) -> None:
     far = 3 << 31
     data = bytes(a_batch(base_offset=5).view) + bytes(a_batch(base_offset=far).view)
-    with PartitionWriter(str(tmp_path), base_offset=3) as writer:
+    with closing(PartitionWriter(str(tmp_path), base_offset=3)) as writer:
         writer.append(data, scan_headers(data))
     assert [segment.base_offset for segment in writer.close()] == [3, far]
 
@@ -131,13 +143,13 @@ def test_a_segment_ends_before_an_offset_that_is_too_far_from_its_base(tmp_path:
 def test_an_entry_larger_than_a_segment_has_one_of_its_own(tmp_path: Path) -> None:
     batches = [a_batch(), a_batch(1, value=bytes(4000), base_offset=1), a_batch(base_offset=2)]
     data = b"".join(batch.view for batch in batches)
-    with PartitionWriter(str(tmp_path), SETTINGS) as writer:
+    with closing(PartitionWriter(str(tmp_path), SETTINGS)) as writer:
         writer.append(data, scan_headers(data))
     assert [segment.base_offset for segment in writer.close()] == [0, 1, 2]
 
 
 def test_jobs_choose_where_segments_begin_and_empty_ones_in_between_are_left_out(tmp_path: Path) -> None:
-    with PartitionWriter(str(tmp_path)) as writer:
+    with closing(PartitionWriter(str(tmp_path))) as writer:
         for base in (0, 10, 20, 30):
             if base:
                 writer.roll(base)
@@ -147,14 +159,14 @@ def test_jobs_choose_where_segments_begin_and_empty_ones_in_between_are_left_out
                 writer.append(batch, scan_headers(batch))
     assert [(segment.base_offset, segment.last_offset) for segment in writer.close()] == [(0, 1), (20, 21), (30, -1)]
     assert (tmp_path / f"{20:020d}.index").stat().st_mtime_ns == 10**18 + 20
-    assert writer.summary.log_end_offset == 30
+    assert writer.log_end_offset == 30
 
 
 def test_a_partition_without_records_has_an_empty_segment(tmp_path: Path) -> None:
-    with PartitionWriter(str(tmp_path), base_offset=7) as writer:
+    with closing(PartitionWriter(str(tmp_path), base_offset=7)) as writer:
         pass
-    write_partition_files(str(tmp_path), writer.summary)
-    assert writer.summary.log_end_offset == 7
+    write_partition_files(str(tmp_path), writer.log_end_offset, epochs=writer.epochs, producers={})
+    assert writer.log_end_offset == 7
     assert {path.name: path.stat().st_size for path in tmp_path.iterdir() if path.suffix != ".snapshot"} == {
         f"{7:020d}.log": 0,
         f"{7:020d}.index": 0,
@@ -169,17 +181,16 @@ def test_messages_of_old_formats_are_indexed_one_by_one(tmp_path: Path) -> None:
     wrapper = bytes(build_message_set(records, magic=1, codec=CompressionCodec.GZIP, base_offset=20))
     data = plain + wrapper
     headers = scan_headers(data)
-    with PartitionWriter(str(tmp_path), SETTINGS) as writer:
+    with closing(PartitionWriter(str(tmp_path), SETTINGS)) as writer:
         writer.append(data, headers)
     assert writer.log_end_offset == 40
     assert len((tmp_path / f"{0:020d}.index").read_bytes()) > 8
-    assert writer.summary.producers == {}
 
 
 def test_who_knows_the_aborted_transactions_tells_them(tmp_path: Path) -> None:
     batch = bytes(marker(commit=False).view)
     aborted = AbortedTxn(7, 0, 0, 1)
-    with PartitionWriter(str(tmp_path), track_transactions=False) as writer:
+    with closing(PartitionWriter(str(tmp_path))) as writer:
         writer.append(batch, scan_headers(batch))
         writer.add_aborted([aborted])
     assert decode_all((tmp_path / f"{0:020d}.txnindex").read_bytes()) == [aborted]

@@ -30,7 +30,6 @@ from minibroker_pipeline.log_directories.partition_logs import (
     find_partitions,
 )
 from minibroker_pipeline.log_directories.segment_writer import (
-    PartitionSummary,
     PartitionWriter,
     WrittenSegment,
     write_partition_files,
@@ -202,7 +201,6 @@ class _OutputWriter:
                 staged_task(self._task.staging),
                 self._task.settings.files(),
                 base_offset=self._task.base_offset,
-                track_transactions=False,
             )
         last_offsets = encoded.headers["last_offset"]
         begin = 0
@@ -225,7 +223,7 @@ class _OutputWriter:
             return (), ()
         self._writer.add_aborted(self._pending)
         self._writer.modified_ns = self._modified_ns
-        return self._writer.close(), self._writer.summary.epochs
+        return self._writer.close(), self._writer.epochs
 
 
 class _SourceLog(NamedTuple):
@@ -361,12 +359,13 @@ def _assemble_partition(
     for part in converted:
         line.counts.add(part.counts)
     has_producers = settings.magic in {None, MAGIC_V2} or not settings.changes(source.topic)
-    summary = PartitionSummary(
-        log_end_offset=log.end_offset,
-        producers=log.producers.producers if has_producers else {},
+    write_partition_files(
+        directory,
+        log.end_offset,
         epochs=_find_epochs(directory, log, converted) if has_producers else (),
+        producers=log.producers.producers if has_producers else {},
+        topic_id=_topic_id(directory, log),
     )
-    write_partition_files(directory, summary, topic_id=_topic_id(directory, log))
     return line
 
 
