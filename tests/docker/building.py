@@ -48,6 +48,7 @@ def main(folder: str = "build/image") -> int:
     if problem is not None:
         print(f"make image: {problem}", file=sys.stderr)  # noqa: T201 - for whoever builds
         return 1
+    print("make image: this takes two minutes or more", flush=True)  # noqa: T201 - as above
     archive = build(ROOT / folder) / ARCHIVE
     print(f"{archive}: {archive.stat().st_size / 1e6:.1f} MB")  # noqa: T201 - as above
     return 0

@@ -76,7 +76,7 @@ final class MinibrokerExtension
         if (!(thrown instanceof ControlException it && List.of("timeout", "unexpected").contains(it.code()))) {
             throw thrown;
         }
-        AssertionError failure = new AssertionError(thrown.getMessage(), thrown);
+        AssertionError failure = new AssertionError(thrown.getMessage());  // with it as the cause, JUnit prints it twice
         failure.setStackTrace(thrown.getStackTrace());
         throw failure;
     }
@@ -118,7 +118,8 @@ final class MinibrokerExtension
 
         @Override
         public void afterTestExecution(ExtensionContext context) {
-            String report = String.join(System.lineSeparator(), broker(context).control().stopChaos().report());
+            String report = String.join(System.lineSeparator(), broker(context).control().stopChaos().report())
+                + System.lineSeparator() + "repeat it: -Dminibroker.chaos.seed=" + seed;
             context.getExecutionException().ifPresent(failure -> failure.addSuppressed(new AssertionError(report)));
         }
     }
