@@ -148,7 +148,13 @@ def is_empty_target(target: str) -> bool:
 
 
 def check_writable(target: str) -> None:
-    """Check whether `publish` would fail, and raise its errors. A job calls this before it does any work."""
+    """Check that a job can publish in a directory. A job calls this before it does any work.
+
+    Raises:
+        DirectoryInUseError: a broker or another job holds the lock.
+        DirectoryStateError: the target was not closed cleanly, or is not a directory.
+        StagedWriteError: an unfinished change of a killed writer cannot be completed.
+    """
     if os.path.isdir(target):
         with lock_directory(target):
             check_closed(target)
@@ -156,32 +162,17 @@ def check_writable(target: str) -> None:
         raise DirectoryStateError(f"{target} is not a directory")
 
 
-def publish(
-    target: str, staging: str, logs: Mapping[TopicPartition, PublishedLog], *, replaced: Collection[str] = ()
-) -> None:
-    """Lock the target and publish the staged files: new partitions, and new files of existing partitions.
+def publish_new_directory(target: str, staging: str, logs: Mapping[TopicPartition, PublishedLog]) -> None:
+    """Publish the staged files as a data directory that does not exist yet, or is empty.
 
     Args:
-        target: the data directory, which need not exist.
+        target: the data directory.
         staging: the staging directory. All its files must be on disk already.
         logs: the offsets to write to the checkpoints for each written partition.
-        replaced: topics whose existing partitions are removed first.
 
     Raises:
-        DirectoryInUseError: a broker or another job holds the lock.
-        DirectoryStateError: the target was not closed cleanly.
-        StagedWriteError: an unfinished change of a killed writer cannot be completed.
-        OSError: a file cannot be changed.
+        OSError: a file cannot be changed. With ENOTEMPTY, another process has written to the target.
     """
-    if os.path.isdir(target):
-        with lock_directory(target):
-            check_closed(target)
-            publish_locked(target, staging, logs, replaced=replaced)
-        return
-    _publish_new_directory(target, staging, logs)
-
-
-def _publish_new_directory(target: str, staging: str, logs: Mapping[TopicPartition, PublishedLog]) -> None:
     new = f"{staging}/{NEW}"
     _write_checkpoints(new, new, logs, ())
     mark_clean(new)
@@ -199,9 +190,18 @@ def publish_locked(
     replaced: Collection[str] = (),
     extra_files: Collection[str] = (),
 ) -> None:
-    """Publish like `publish`, in an existing target that was closed cleanly and that the caller has locked.
+    """Publish the staged files: new partitions, and new files of existing partitions.
 
-    `extra_files` names staged files to publish next to the partitions.
+    Args:
+        target: a data directory that was closed cleanly and that the caller has locked.
+        staging: the staging directory. All its files must be on disk already.
+        logs: the offsets to write to the checkpoints for each written partition.
+        replaced: topics whose existing partitions are removed first.
+        extra_files: the names of staged files to publish next to the partitions.
+
+    Raises:
+        DirectoryStateError: a partition is on another file system.
+        OSError: a file cannot be changed.
     """
     # The target did not exist when the job began, so the staging directory is not inside the target.
     if os.path.dirname(staging) != target:
@@ -292,7 +292,7 @@ class DataDirectoryCommit:
     def publish(
         self, logs: Mapping[TopicPartition, PublishedLog], extra_files: Mapping[str, bytes] | None = None
     ) -> None:
-        """Publish the staged logs as the target, with `extra_files` next to the partitions (see `publish`).
+        """Publish the staged logs as the target, with `extra_files` next to the partitions.
 
         Raises:
             DirectoryStateError: the target is no longer empty, because another process wrote there.
@@ -301,7 +301,7 @@ class DataDirectoryCommit:
         for name, content in extra_files.items():
             write_atomically(f"{self.staging}/{NEW}/{name}", content, sync=True)
         if not os.path.isdir(self.target):
-            _publish_new_directory(self.target, self.staging, logs)
+            publish_new_directory(self.target, self.staging, logs)
             return
         with lock_directory(self.target):
             self._check_vacant()

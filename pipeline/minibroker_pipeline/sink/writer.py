@@ -6,6 +6,7 @@ appended only to a data directory that was closed. The `.lock` of that directory
 file would release a POSIX lock of this process.
 """
 
+import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,8 +28,8 @@ from minibroker_pipeline.log_directories.directory_commit import (
     check_writable,
     lock_directory,
     new_staging,
-    publish,
     publish_locked,
+    publish_new_directory,
     remove_staging,
     staged_partition,
 )
@@ -226,12 +227,20 @@ def publish_staged(plan: Plan, staged_logs: Sequence[StagedLog]) -> None:
 
     Raises:
         LogOrderError: the offsets of a partition do not ascend.
-        DirectoryStateError: a topic changed since the query began, or see `directory_commit.publish`.
+        DirectoryInUseError: a broker or another job holds the lock.
+        DirectoryStateError: a topic or the directory has changed since the query began.
     """
     target = plan.options.target
+    new_logs: dict[TopicPartition, PublishedLog] | None = None
     if not os.path.isdir(target):
-        publish(target, plan.staging, _assemble(plan, staged_logs))
-        return
+        new_logs = _assemble(plan, staged_logs)
+        try:
+            publish_new_directory(target, plan.staging, new_logs)
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY:
+                raise
+        else:
+            return
     # The lock is held only for the commit, so a broker can use the directory while the tasks write.
     with lock_directory(target):
         check_closed(target)
@@ -241,7 +250,7 @@ def publish_staged(plan: Plan, staged_logs: Sequence[StagedLog]) -> None:
             if topic in {staged.topic for staged in staged_logs} and plan.known.get(topic) != current:
                 raise DirectoryStateError(f"topic {topic!r} has come or changed since the query began: run it again")
         replaced = _list_topics(plan, staged_logs) if plan.overwrite else ()
-        publish_locked(target, plan.staging, _assemble(plan, staged_logs), replaced=replaced)
+        publish_locked(target, plan.staging, new_logs or _assemble(plan, staged_logs), replaced=replaced)
 
 
 def _list_topics(plan: Plan, staged_logs: Iterable[StagedLog]) -> list[str]:

@@ -19,10 +19,12 @@ from minibroker_pipeline.log_directories.directory_commit import (
     DirectoryInUseError,
     DirectoryStateError,
     PublishedLog,
+    check_closed,
     check_writable,
     local_path,
+    lock_directory,
     new_staging,
-    publish,
+    publish_locked,
     remove_staging,
     staged_partition,
     staged_task,
@@ -118,7 +120,9 @@ def changed(data_dir: Path, *, staging: str = "") -> None:
     put(staged_partition(staging, "c", 0))
     staged_task(staging)
     logs = {("a", 1): PublishedLog(5), ("b", 0): PublishedLog(1), ("c", 0): PublishedLog(4)}
-    publish(str(data_dir), staging, logs, replaced=["b"])
+    with lock_directory(str(data_dir)):
+        check_closed(str(data_dir))
+        publish_locked(str(data_dir), staging, logs, replaced=["b"])
 
 
 def test_a_directory_that_is_there_is_changed_as_one(closed: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Writing rows as logs: their partitions, their order, appending and replacing, and commits that are all or nothing."""
 
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from minibroker_pipeline.log_directories.directory_commit import (
 from minibroker_pipeline.log_directories.segment_writer import LogOrderError
 from minibroker_pipeline.query_options import OptionError
 from minibroker_pipeline.sink import task_writer
+from minibroker_pipeline.sink import writer as writer_module
 from minibroker_pipeline.sink.options import WriteOptions, check_columns
 from minibroker_pipeline.sink.writer import find_known_topics
 from minibroker_protocol.errors import EncodeError
@@ -195,6 +197,25 @@ def test_a_topic_that_has_come_meanwhile_stops_the_query(tmp_path: Path) -> None
     write(tmp_path / "data", rows(0, 1), topic="orders", partitions=2)
     with pytest.raises(DirectoryStateError, match="run it again"):
         late.commit(messages)
+
+
+@pytest.mark.parametrize("topic", ["t", "u"])
+def test_a_directory_may_come_at_the_very_end_of_a_query(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, topic: str
+) -> None:
+    """Only the other topic can be written: this one has got other records."""
+    target = tmp_path / "data"
+    assemble = writer_module._assemble
+
+    def assemble_late(*given: Any) -> Any:
+        monkeypatch.undo()
+        write(target, rows(0, 1), topic="t")
+        return assemble(*given)
+
+    monkeypatch.setattr(writer_module, "_assemble", assemble_late)
+    with pytest.raises(DirectoryStateError, match="run it again") if topic == "t" else nullcontext():
+        write(target, rows(0, 4), topic=topic)
+    assert values(target) == {("t", 0): [b"0"], **({} if topic == "t" else {("u", 0): numbers(0, 4)})}
 
 
 def test_two_queries_at_once_append_one_after_the_other(tmp_path: Path) -> None:
