@@ -146,6 +146,7 @@ def test_any_other_fetch_behind_a_waiting_fetch_waits(client: SocketClient, brok
 def test_the_first_three_fetches_of_a_session_wait_for_30_ms(client: SocketClient, broker: Broker) -> None:
     session = begin_session(client, broker, "t", "other")
     client.send(session_fetch(session, 3), 12)
+    assert is_waiting(client, broker)
     broker.clock.advance(60)
     assert is_waiting(client, broker)
 
@@ -162,11 +163,13 @@ def test_waits_of_a_client_begin_short_after_records_and_grow(client: SocketClie
     for _ in range(2):
         for wait_s in (0.05, 0.1, 0.2, 0.4):
             client.send(fetch_request(("t", 0, 0), max_wait_ms=500), 12)
+            assert is_waiting(client, broker)
             broker.clock.advance(wait_s - 0.001)
             assert is_waiting(client, broker)
             broker.clock.advance(0.001)
             assert values_in(only_partition(client.receive()[1]).records) == []
         client.send(fetch_request(("t", 0, 0), max_wait_ms=60_000), 12)
+        assert is_waiting(client, broker)
         broker.clock.advance(0.5)
         assert is_waiting(client, broker)
         broker.produce("t", "x")
