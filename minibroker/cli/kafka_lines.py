@@ -5,10 +5,20 @@ module and its version. The lines are written once clients can connect: first a 
 Kafka 3.9 in Kafka's order (`BrokerServer`, `KafkaRaftServer`), then those of a broker with ZooKeeper (`KafkaServer`).
 """
 
+import asyncio
 import os
 import sys
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from minibroker.config.keys import ConfigResourceType
+
+if TYPE_CHECKING:
+    from minibroker.cluster.core import Core
+
+_BALANCING_DELAY_S: Final = 5
+"""The seconds after which Kafka's controller checks for the first time whether leaders are balanced."""
 
 
 def write_ready_lines(node_id: int, listeners: Sequence[tuple[str, str]]) -> None:
@@ -21,8 +31,34 @@ def write_ready_lines(node_id: int, listeners: Sequence[tuple[str, str]]) -> Non
     kind = os.environ.get("MINIBROKER_LOG_LINES")
     if kind == "redpanda":
         _write_redpanda_lines(listeners)
-    if kind in {"kafka", "redpanda"}:
+    if _are_kafkas_lines_written():
         _write_broker_lines(node_id, listeners)
+
+
+def schedule_balancing_line(core: "Core") -> None:
+    """Schedule the line of Kafka's first check of the leaders' balance.
+
+    Rust's module of Testcontainers alters `advertised.listeners` when the broker has started, and waits for this line,
+    not for the end of its command. With Kafka, the line comes after the change because it comes late. Here the change
+    brings the line.
+    """
+    if not _are_kafkas_lines_written():
+        return
+    node_id = core.cluster.first.id
+    check = "Checking need to trigger auto leader balancing"
+    lines = [f"TRACE [Controller id={node_id}] {check} (kafka.controller.KafkaController)"]
+
+    def write(kind: ConfigResourceType = ConfigResourceType.BROKER) -> None:
+        if kind is ConfigResourceType.BROKER:
+            _write(*lines)
+            lines.clear()
+
+    asyncio.get_running_loop().call_later(_BALANCING_DELAY_S, write)
+    core.hooks.config_changed.subscribe(write)
+
+
+def _are_kafkas_lines_written() -> bool:
+    return os.environ.get("MINIBROKER_LOG_LINES") in {"kafka", "redpanda"}
 
 
 def _write_broker_lines(node_id: int, listeners: Sequence[tuple[str, str]]) -> None:
@@ -41,8 +77,6 @@ def _write_broker_lines(node_id: int, listeners: Sequence[tuple[str, str]]) -> N
         f"INFO [KafkaRaftServer nodeId={node_id}] Kafka Server started (kafka.server.KafkaRaftServer)",
         f"INFO [KafkaServer id={node_id}] started (kafka.server.KafkaServer)",
         "INFO Kafka broker started",
-        f"TRACE [Controller id={node_id}] Checking need to trigger auto leader balancing "
-        "(kafka.controller.KafkaController)",
     )
 
 

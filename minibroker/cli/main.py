@@ -206,6 +206,7 @@ async def _run_until(
                 for address in broker.asynchronous.server.addresses_of(name)
             ],
         )
+        kafka_lines.schedule_balancing_line(broker.services.core)
         console.print_banner(_banner_rows(broker, options))
         for host in {host for host, _ in broker.asynchronous.advertised}:
             threading.Thread(target=advice.check_advertised_host, args=(host,), name="advertised", daemon=True).start()
