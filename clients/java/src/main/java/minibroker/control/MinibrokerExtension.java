@@ -118,7 +118,10 @@ final class MinibrokerExtension
 
         @Override
         public void afterTestExecution(ExtensionContext context) {
-            String report = String.join(System.lineSeparator(), broker(context).control().stopChaos().report())
+            List<String> lines = broker(context).control().stopChaos().report();
+            lines.stream().filter(line -> line.startsWith("not exercised"))
+                .forEach(line -> System.out.println(context.getDisplayName() + ": " + line));
+            String report = String.join(System.lineSeparator(), lines)
                 + System.lineSeparator() + "repeat it: -Dminibroker.chaos.seed=" + seed;
             context.getExecutionException().ifPresent(failure -> failure.addSuppressed(new AssertionError(report)));
         }
