@@ -1,6 +1,5 @@
 """The container's entry point, run as a plain process, as in the container."""
 
-import asyncio
 import contextlib
 import io
 import os
@@ -17,15 +16,8 @@ from typing import TypeAlias
 
 import pytest
 
-from minibroker.cli import kafka_lines
 from minibroker.security.sasl.jaas import parse_jaas
 from minibroker_container import entrypoint, vendors
-from minibroker_protocol.messages.configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementallyAlteredConfig,
-    IncrementallyAlteredResource,
-)
-from tests.broker.harness import Harness
 from tests.broker.security.sasl.login import authenticate, handshake
 from tests.broker.socket_client import SocketClient
 from tests.patience import PATIENCE_S
@@ -446,24 +438,6 @@ def test_the_lines_by_which_a_started_kafka_is_recognized_follow_once_clients_ca
         lines = iter(process.stdout.readline, "")
         for text in awaited:
             assert any(text in line for line in lines), text
-
-
-def test_the_line_that_rusts_module_awaits_follows_a_change_of_the_brokers_configuration(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    harness = Harness(str(tmp_path / "data"))
-    monkeypatch.setenv("MINIBROKER_LOG_LINES", "kafka")
-    change = IncrementallyAlteredConfig(name="message.max.bytes", config_operation=0, value="1000")
-    resource = IncrementallyAlteredResource(resource_type=4, resource_name="1", configs=[change])
-
-    async def change_twice() -> None:
-        kafka_lines.schedule_balancing_line(harness.core)
-        for _ in range(2):
-            answer = harness.ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
-            assert answer.responses[0].error_code == 0, answer
-
-    asyncio.run(change_twice())
-    assert capsys.readouterr().out.count("Checking need to trigger auto leader balancing") == 1
 
 
 @pytest.mark.parametrize(

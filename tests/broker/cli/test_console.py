@@ -1,5 +1,6 @@
-"""The stderr output of a broker: requests, advice and a banner."""
+"""The output of a broker: requests, advice, a banner, and a line of Kafka's."""
 
+import asyncio
 import json
 import logging
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from minibroker.cli import kafka_lines
 from minibroker.cli.console import Console, log_request
 from minibroker.clock import ManualClock
 from minibroker.cluster.advice import (
@@ -32,6 +34,11 @@ from minibroker.server.inspection.journal import Entry
 from minibroker.server.inspection.recording import recording_of
 from minibroker.server.inspection.request_lines import fold_repeats, line_of
 from minibroker.server.requests.dispatch import compose
+from minibroker_protocol.messages.configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementallyAlteredConfig,
+    IncrementallyAlteredResource,
+)
 from minibroker_protocol.messages.groups import HeartbeatRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.faults.tapped import Channel, Tapped
@@ -250,3 +257,21 @@ def test_an_advertised_host_that_cannot_be_found_is_told(
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
     check_advertised_host("broker.test")
     assert caplog.messages[0].startswith("the advertised host broker.test has no address on this machine (Name or")
+
+
+def test_the_line_that_rusts_module_awaits_follows_a_change_of_the_brokers_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    harness = Harness(str(tmp_path / "data"))
+    monkeypatch.setenv("MINIBROKER_LOG_LINES", "kafka")
+    change = IncrementallyAlteredConfig(name="message.max.bytes", config_operation=0, value="1000")
+    resource = IncrementallyAlteredResource(resource_type=4, resource_name="1", configs=[change])
+
+    async def change_twice() -> None:
+        kafka_lines.schedule_balancing_line(harness.core)
+        for _ in range(2):
+            answer = harness.ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
+            assert answer.responses[0].error_code == 0, answer
+
+    asyncio.run(change_twice())
+    assert capsys.readouterr().out.count("Checking need to trigger auto leader balancing") == 1
