@@ -106,11 +106,22 @@ def plan_topic(
     replication_factor: int = DEFAULT,
     configs: Mapping[str, str | None] | None = None,
     replicas: tuple[Replicas, ...] | None = None,
+    *,
+    awaits_nodes: bool = False,
 ) -> TopicPlan:
-    """Validate a new topic requested by a client.
+    """Validate a new topic.
 
     A single broker accepts any replication factor and replaces it with 1, unless
     `minibroker.replication.factor.strict` is set. If other brokers join it, the topic gets the other replicas.
+
+    Args:
+        core: The core.
+        name: The name of the topic.
+        partitions: The number of partitions.
+        replication_factor: The number of replicas of each partition.
+        configs: The configuration overrides.
+        replicas: The replicas of each partition, if the client assigned them.
+        awaits_nodes: Whether a replication factor above the number of nodes is always accepted.
 
     Raises:
         TopicError: The topic is invalid. The error has Kafka's error code.
@@ -126,8 +137,10 @@ def plan_topic(
     if partitions <= 0:
         raise TopicError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
     refuse_too_many(partitions)
-    factor = len(replicas[0]) if replicas else _replication_factor(core.cluster, replication_factor, core.config)
     wanted = core.config.integer("default.replication.factor") if replication_factor == DEFAULT else replication_factor
+    if awaits_nodes:
+        replication_factor = min(replication_factor, len(core.cluster.nodes))
+    factor = len(replicas[0]) if replicas else _replication_factor(core.cluster, replication_factor, core.config)
     try:
         return TopicPlan(name, partitions, TopicConfig(core.config, configs or {}), factor, wanted, replicas)
     except ConfigError as error:
@@ -285,7 +298,7 @@ class TopicSpec(NamedTuple):
 
 
 def create_missing_topics(core: Core, specs: Iterable[TopicSpec]) -> None:
-    """Create topics of a command line, unless they exist.
+    """Create the topics that a command line names, unless they exist.
 
     A topic gets no more replicas than there are nodes. If other brokers join, it gets the other replicas.
 
@@ -299,10 +312,9 @@ def create_missing_topics(core: Core, specs: Iterable[TopicSpec]) -> None:
             _log_differences(topic, partitions, configs)
             continue
         try:
-            plan = plan_topic(core, name, partitions, min(factor, len(core.cluster.nodes)), configs)
+            plans.append(plan_topic(core, name, partitions, factor, configs, awaits_nodes=True))
         except TopicError as error:
             raise TopicError(error.code, f"topic {name!r}: {error}{hint_of_unknown_key(error, configs)}") from None
-        plans.append(plan._replace(wanted_factor=max(factor, plan.wanted_factor)))
     if plans:
         create_topics(core, plans)
 
@@ -316,6 +328,6 @@ def _log_differences(topic: Topic, partitions: int, configs: Mapping[str, str | 
     ]
     count = len(topic.partitions)
     if partitions not in (DEFAULT, count):
-        differs.insert(0, f"it has {count} partition{'s'[: count > 1]}, not {partitions}")
+        differs.insert(0, f"it has {count} partition{'' if count == 1 else 's'}, not {partitions}")
     if differs:
         _logger.warning("topic %r exists already, and stays as it is: %s", topic.name, "; ".join(differs))

@@ -191,10 +191,11 @@ class CoordinatorLog:
         """
         if (topic := self.topic) is None:
             try:
-                # Limit the replication factor, because a test cluster may have fewer nodes than Kafka's default.
-                factor = min(self._factor, len(self._core.cluster.nodes))
-                plan = plan_topic(self._core, self.name, self._partitions, factor, self._configs)
-                (topic,) = create_topics(self._core, [plan._replace(wanted_factor=self._factor)])
+                # A test cluster may have fewer nodes than Kafka's default.
+                plan = plan_topic(
+                    self._core, self.name, self._partitions, self._factor, self._configs, awaits_nodes=True
+                )
+                (topic,) = create_topics(self._core, [plan])
             except TopicError as error:
                 if not self._is_refused:  # The error is logged once, not for every client that retries.
                     self._is_refused = True
