@@ -125,7 +125,7 @@ dist: $(VENV)/.release ## Build wheel and source archive into dist, check them a
 binary: $(VENV)/.core ## Build the program that needs no Python into dist, for this platform (SIGNING_KEY=FILE as for dist)
 	@$(VENV)/bin/python -m binary.build dist $(SIGNING_KEY)
 
-packages: $(VENV)/.core ## Build the packages of other languages into dist, around what `make binary` has built (of npm and Maven where these are)
+packages: $(VENV)/.core ## Build the packages of other languages into dist, around what `make binary` has built (for npm and Maven only if these are installed)
 	@$(VENV)/bin/python -m binary.packages dist
 
 image: $(VENV)/.core ## Build the container image into build/image without an engine, as an archive (as root)

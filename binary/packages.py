@@ -42,11 +42,11 @@ def main(dist: str) -> int:
     return 0
 
 
-def _has(program: str, package: str) -> bool:
-    """Return whether a program is on the PATH. If not, say that a folder is left out."""
+def _has(program: str, folder: str) -> bool:
+    """Return whether a program is on the PATH. If it is not, print that the folder with its packages is left out."""
     has = shutil.which(program) is not None
     if not has:
-        print(f"{package} is left out: {program} is not on the PATH", file=sys.stderr)
+        print(f"{folder} is left out: {program} is not on the PATH", file=sys.stderr)
     return has
 
 

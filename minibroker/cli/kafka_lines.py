@@ -17,6 +17,7 @@ from minibroker.config.keys import ConfigResourceType
 if TYPE_CHECKING:
     from minibroker.cluster.core import Core
 
+_WITH_KAFKA_LINES: Final = frozenset({"kafka", "redpanda"})
 _BALANCING_DELAY_S: Final = 5
 """The seconds after which Kafka's controller checks for the first time whether leaders are balanced."""
 
@@ -28,10 +29,9 @@ def write_ready_lines(node_id: int, listeners: Sequence[tuple[str, str]]) -> Non
         node_id: The id of the broker.
         listeners: The name of each listener, and the HOST:PORT to which it is bound.
     """
-    kind = os.environ.get("MINIBROKER_LOG_LINES")
-    if kind == "redpanda":
+    if _selected_lines() == "redpanda":
         _write_redpanda_lines(listeners)
-    if _are_kafkas_lines_written():
+    if _selected_lines() in _WITH_KAFKA_LINES:
         _write_broker_lines(node_id, listeners)
 
 
@@ -42,7 +42,7 @@ def schedule_balancing_line(core: "Core") -> None:
     not for the end of its command. With Kafka, the line comes after the change because it comes late. Here the change
     brings the line.
     """
-    if not _are_kafkas_lines_written():
+    if _selected_lines() not in _WITH_KAFKA_LINES:
         return
     node_id = core.cluster.first.id
     check = "Checking need to trigger auto leader balancing"
@@ -57,8 +57,8 @@ def schedule_balancing_line(core: "Core") -> None:
     core.hooks.config_changed.subscribe(write)
 
 
-def _are_kafkas_lines_written() -> bool:
-    return os.environ.get("MINIBROKER_LOG_LINES") in {"kafka", "redpanda"}
+def _selected_lines() -> str | None:
+    return os.environ.get("MINIBROKER_LOG_LINES")
 
 
 def _write_broker_lines(node_id: int, listeners: Sequence[tuple[str, str]]) -> None:

@@ -40,7 +40,11 @@ class Outgoing(NamedTuple):
 
 
 class SentBatch(NamedTuple):
-    """A batch that was sent: its base offset (-1 with acks=0), its timestamp in milliseconds, and a refusal's error."""
+    """A batch that was sent.
+
+    `offset` is its base offset, or -1 with acks=0. `time_ms` is the timestamp of its records, in milliseconds.
+    `error` says why the broker refused it, or is None.
+    """
 
     records: Sequence[Outgoing]
     partition: int
